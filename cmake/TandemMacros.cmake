@@ -1,0 +1,49 @@
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+# tandem_add_library(<name> <source>... [DEPENDS <target>...] [LINK_LIBS <lib>...])
+# Adds the static library <name> with the alias Tandem::<name>, linked to the shared MLIR and LLVM, and puts it into
+# the export set.
+function(tandem_add_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK_LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  add_library(Tandem::${name} ALIAS ${name})
+  target_link_libraries(${name} PUBLIC TandemCompileOptions MLIR LLVM ${ARG_LINK_LIBS})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  llvm_update_compile_flags(${name})
+  set_property(GLOBAL APPEND PROPERTY TANDEM_EXPORTED_LIBS ${name})
+endfunction()
+
+# tandem_add_tool(<name> <source>... [LINK_LIBS <lib>...])
+# Adds the executable <name>, installed into the binary folder.
+function(tandem_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE TandemCompileOptions ${ARG_LINK_LIBS} MLIR LLVM)
+  llvm_update_compile_flags(${name})
+  set_property(GLOBAL APPEND PROPERTY TANDEM_TOOLS ${name})
+endfunction()
+
+# tandem_tablegen_begin(<td>), then tandem_tablegen(<output> <mlir-tblgen arguments>...) for each generated file, then
+# add_public_tablegen_target(<target>).
+macro(tandem_tablegen_begin td)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+endmacro()
+macro(tandem_tablegen output)
+  mlir_tablegen(${output} ${ARGN} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR}/include ${MLIR_INCLUDE_DIRS})
+endmacro()
+
+# tandem_add_unittest(<name> <source>... [LINK_LIBS <lib>...]): a GoogleTest program, known to ctest.
+function(tandem_add_unittest name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE TandemCompileOptions ${ARG_LINK_LIBS} MLIR LLVM GTest::gtest GTest::gtest_main)
+  llvm_update_compile_flags(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test/unit)
+  add_test(NAME ${name} COMMAND ${name})
+  set_property(GLOBAL APPEND PROPERTY TANDEM_UNITTESTS ${name})
+endfunction()

@@ -1,0 +1,235 @@
+//===- TandemOps.cpp - Ops of the tandem dialect -------------- -*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/Tandem.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+#include "tandem/Dialect/TandemInterfaces.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "tandem/Dialect/TandemOps.cpp.inc"
+
+std::optional<int64_t>
+mlir::tandem::getStaticTokenCount(ArrayRef<int64_t> shape) {
+  if (shape.empty())
+    return std::nullopt;
+  int64_t tokens = 1;
+  for (int64_t dim : shape.drop_back())
+    if (ShapedType::isDynamic(dim) || llvm::MulOverflow(tokens, dim, tokens))
+      return std::nullopt;
+  return tokens;
+}
+
+/// The dims of a ranked tensor, static ones as attributes.
+static LogicalResult reifyShapeOf(OpBuilder &builder, Location loc, Value value,
+                                  ReifiedRankedShapedTypeDims &shapes) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return failure();
+  shapes.push_back(tensor::getMixedSizes(builder, loc, value));
+  return success();
+}
+
+/// Checks the terminator of a source region against the op's result.
+static LogicalResult verifySource(Operation *op, Region &source) {
+  if (source.empty())
+    return success();
+  Block &block = source.front();
+  auto yield = block.empty() ? nullptr : dyn_cast<YieldOp>(block.back());
+  if (!yield)
+    return op->emitOpError("source region must end in tandem.yield");
+  ValueRange values = yield.getValues();
+  if (values.empty() || values.size() > 2)
+    return op->emitOpError("source region must yield one or two values, not ")
+           << values.size();
+  if (auto positions =
+          op->getAttrOfType<DenseI64ArrayAttr>("source_positions")) {
+    auto count = static_cast<int64_t>(block.getOperations().size()) - 1;
+    if (positions.size() != count)
+      return op->emitOpError("has ")
+             << positions.size() << " source positions for " << count
+             << " source ops";
+  }
+  return success();
+}
+
+/// Checks that `vector` (gamma or bias) has the length of the last dimension.
+static LogicalResult verifyPerHidden(Operation *op, StringRef what, Value vector,
+                                     RankedTensorType type) {
+  if (type.getRank() == 0)
+    return op->emitOpError("input must have at least one dimension");
+  int64_t hidden = type.getShape().back();
+  int64_t length = cast<RankedTensorType>(vector.getType()).getDimSize(0);
+  if (ShapedType::isDynamic(hidden) || ShapedType::isDynamic(length) ||
+      hidden == length)
+    return success();
+  return op->emitOpError() << what << " has length " << length
+                           << ", but the last dimension is " << hidden;
+}
+
+static LogicalResult verifyEpsilon(Operation *op, StringRef what,
+                                   const APFloat &epsilon) {
+  if (epsilon.isFinite() && !epsilon.isNegative())
+    return success();
+  SmallString<16> text;
+  epsilon.toString(text);
+  return op->emitOpError() << what << " must be finite and not negative, not "
+                           << text;
+}
+
+//===----------------------------------------------------------------------===//
+// AllReduceOp
+//===----------------------------------------------------------------------===//
+
+void AllReduceOp::build(OpBuilder &builder, OperationState &state, Value input,
+                        ReductionKind reduction, GroupAttr group) {
+  if (!group)
+    group = GroupAttr::getWorld(builder.getContext());
+  build(builder, state, input.getType(), input, /*workspace=*/Value(),
+        /*stream=*/Value(), reduction, group, /*fallback=*/false,
+        /*batch_invariant=*/false, /*source_positions=*/{});
+}
+
+LogicalResult AllReduceOp::verify() {
+  return verifySource(*this, getSource());
+}
+
+LogicalResult
+AllReduceOp::reifyResultShapes(OpBuilder &builder,
+                               ReifiedRankedShapedTypeDims &shapes) {
+  return reifyShapeOf(builder, getLoc(), getInput(), shapes);
+}
+
+OpOperand &AllReduceOp::getReducedOperand() { return getInputMutable(); }
+Value AllReduceOp::getReducedResult() { return getResult(); }
+ReductionKind AllReduceOp::getReductionKind() { return getReduction(); }
+GroupAttr AllReduceOp::getReductionGroup() { return getGroupAttr(); }
+bool AllReduceOp::isFusionFallback() { return getFallback(); }
+
+void AllReduceOp::markFusionFallback(bool batchInvariant) {
+  setFallback(true);
+  setBatchInvariant(batchInvariant);
+}
+
+//===----------------------------------------------------------------------===//
+// AddOp
+//===----------------------------------------------------------------------===//
+
+void AddOp::build(OpBuilder &builder, OperationState &state, Value lhs,
+                  Value rhs) {
+  build(builder, state, lhs.getType(), lhs, rhs, /*source_positions=*/{});
+}
+
+LogicalResult AddOp::verify() { return verifySource(*this, getSource()); }
+
+LogicalResult AddOp::reifyResultShapes(OpBuilder &builder,
+                                       ReifiedRankedShapedTypeDims &shapes) {
+  return reifyShapeOf(builder, getLoc(), getLhs(), shapes);
+}
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  // Only -0.0 is neutral: x + 0.0 turns -0.0 into 0.0.
+  auto isNegativeZero = [](Attribute attr) {
+    auto splat = dyn_cast_if_present<SplatElementsAttr>(attr);
+    return splat && splat.getSplatValue<APFloat>().isNegZero();
+  };
+  if (isNegativeZero(adaptor.getRhs()))
+    return getLhs();
+  if (isNegativeZero(adaptor.getLhs()))
+    return getRhs();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// RMSNormOp
+//===----------------------------------------------------------------------===//
+
+void RMSNormOp::build(OpBuilder &builder, OperationState &state, Value input,
+                      Value gamma, double epsilon, NormRounding rounding) {
+  build(builder, state, input.getType(), input, gamma,
+        builder.getF64FloatAttr(epsilon).getValue(), rounding,
+        /*source_positions=*/{});
+}
+
+LogicalResult RMSNormOp::verify() {
+  if (failed(verifyPerHidden(*this, "gamma", getGamma(),
+                             cast<RankedTensorType>(getInput().getType()))) ||
+      failed(verifyEpsilon(*this, "epsilon", getEpsilon())))
+    return failure();
+  return verifySource(*this, getSource());
+}
+
+LogicalResult RMSNormOp::reifyResultShapes(OpBuilder &builder,
+                                           ReifiedRankedShapedTypeDims &shapes) {
+  return reifyShapeOf(builder, getLoc(), getInput(), shapes);
+}
+
+OpOperand &RMSNormOp::getNormOperand() { return getInputMutable(); }
+Value RMSNormOp::getNormGamma() { return getGamma(); }
+Value RMSNormOp::getNormResult() { return getResult(); }
+FloatAttr RMSNormOp::getNormEpsilon() { return getEpsilonAttr(); }
+NormRounding RMSNormOp::getNormRounding() { return getRounding(); }
+
+//===----------------------------------------------------------------------===//
+// FusedAllReduceNormOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult FusedAllReduceNormOp::verify() {
+  auto type = cast<RankedTensorType>(getInput().getType());
+  if (failed(verifyPerHidden(*this, "gamma", getGamma(), type)) ||
+      failed(verifyEpsilon(*this, "epsilon", getEpsilon())))
+    return failure();
+  if (getResidual() && getResidual().getType() != type)
+    return emitOpError("residual has type ")
+           << getResidual().getType() << ", but the input has " << type;
+  if (Value bias = getBias()) {
+    if (failed(verifyPerHidden(*this, "bias", bias, type)))
+      return failure();
+    Type elementType = cast<RankedTensorType>(bias.getType()).getElementType();
+    if (elementType != type.getElementType())
+      return emitOpError("bias has element type ")
+             << elementType << ", but the input has " << type.getElementType();
+  }
+  if (static_cast<bool>(getPreGamma()) != getPreEpsilon().has_value())
+    return emitOpError("pre_gamma and pre_epsilon must be given together");
+  if (getPreGamma()) {
+    if (!getResidual())
+      return emitOpError("pre_gamma needs a residual: without one the second "
+                         "norm would follow the first directly");
+    if (failed(verifyPerHidden(*this, "pre_gamma", getPreGamma(), type)) ||
+        failed(verifyEpsilon(*this, "pre_epsilon", *getPreEpsilon())))
+      return failure();
+  }
+  if (getReturnsResidual() && !getResidual())
+    return emitOpError("returns_residual needs a residual");
+  size_t count = 1 + getReturnsResidual() + getReturnsSum();
+  if (getInits().size() != count)
+    return emitOpError("needs ")
+           << count << " destinations in outs, got " << getInits().size();
+  if (getResults().size() != count)
+    return emitOpError("needs ")
+           << count << " results, got " << getResults().size();
+  for (auto [init, result] : llvm::zip_equal(getInits(), getResults()))
+    if (init.getType() != type || result.getType() != type)
+      return emitOpError("destinations and results must have the input's type ")
+             << type;
+  return success();
+}
+
+LogicalResult FusedAllReduceNormOp::reifyResultShapes(
+    OpBuilder &builder, ReifiedRankedShapedTypeDims &shapes) {
+  for (unsigned i = 0, e = getResults().size(); i != e; ++i)
+    if (failed(reifyShapeOf(builder, getLoc(), getInput(), shapes)))
+      return failure();
+  return success();
+}

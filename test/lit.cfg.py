@@ -1,0 +1,81 @@
+# Configuration of the lit suites.
+#
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Substitutions: the tools by their names, %python, %models (ONNX inputs),
+#   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %host_cc.
+# Features: onnx-python (the `onnx` package is there), roundtrip (see below),
+#   and one for each tool that was built, by its name.
+# Environment: TANDEM_CHECK_ROUNDTRIP=1 makes every fusion-opt also verify that
+#   what it reads and what it writes survives printing and parsing.
+
+import os
+import subprocess
+
+import lit.formats
+from lit.llvm import llvm_config
+from lit.llvm.subst import ToolSubst
+
+config.name = "Tandem"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+# The first two are not lit tests; `Inputs` are inputs of tests.
+config.excludes = ["unit", "fuzz", "models", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.tandem_obj_root, "test")
+
+tools_dir = config.tandem_tools_dir
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.with_environment("PATH", tools_dir, append_path=True)
+# A CHECK variable that is not [[$GLOBAL]] ends at the next CHECK-LABEL.
+llvm_config.with_environment("FILECHECK_OPTS", "-enable-var-scope")
+
+tool_names = [
+    "fusion-opt",
+    "fusion-translate",
+    "fusion-reduce",
+    "fusion-lsp-server",
+    "fusion-run",
+    "fusion-bench",
+]
+built = [t for t in tool_names if os.path.exists(os.path.join(tools_dir, t))]
+for tool in built:
+    config.available_features.add(tool)
+
+verify_roundtrip = os.environ.get("TANDEM_CHECK_ROUNDTRIP", "") not in ("", "0")
+if verify_roundtrip:
+    config.available_features.add("roundtrip")
+
+tools = [ToolSubst(t, unresolved="ignore") for t in built if t != "fusion-opt"]
+tools.append(
+    ToolSubst(
+        "fusion-opt",
+        unresolved="fatal",
+        extra_args=["--verify-roundtrip"] if verify_roundtrip else [],
+    )
+)
+llvm_config.add_tool_substitutions(tools, [tools_dir])
+llvm_config.add_tool_substitutions(
+    ["FileCheck", "not", "count", "split-file"], [config.llvm_tools_dir]
+)
+
+python = config.tandem_python
+config.substitutions += [
+    ("%python", f'"{python}"'),
+    ("%models", os.path.join(config.test_source_root, "models")),
+    ("%tandem_src_root", config.tandem_src_root),
+    ("%tandem_obj_root", config.tandem_obj_root),
+    ("%mlir-opt", os.path.join(config.llvm_tools_dir, "mlir-opt")),
+    ("%host_cc", config.host_cc),
+    ("%host_cxx", config.host_cxx),
+]
+
+if python and (
+    subprocess.run(
+        [python, "-c", "import onnx, numpy, ml_dtypes"], capture_output=True
+    ).returncode
+    == 0
+):
+    config.available_features.add("onnx-python")

@@ -1,0 +1,161 @@
+//===- ModelDriver.cpp - Run passes on an ONNX model ----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ModelDriver.h"
+
+#include "DiagnosticPrinter.h"
+#include "RoundTrip.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Remark/RemarkStreamer.h"
+#include "mlir/Support/Timing.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tandem/Import/OnnxImport.h"
+#include "llvm/Remarks/RemarkFormat.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+/// Turns on the remarks that the command line asks for, as mlir-opt does.
+static LogicalResult enableRemarks(MLIRContext &context,
+                                   const MlirOptMainConfig &config) {
+  if (!config.shouldEmitRemarks())
+    return success();
+  auto filter = [](std::string text) -> std::optional<std::string> {
+    if (text.empty())
+      return std::nullopt;
+    return text;
+  };
+  remark::RemarkCategories categories{filter(config.getRemarksAllFilter()),
+                                      filter(config.getRemarksPassedFilter()),
+                                      filter(config.getRemarksMissedFilter()),
+                                      filter(config.getRemarksAnalyseFilter()),
+                                      filter(config.getRemarksFailedFilter())};
+  std::unique_ptr<remark::detail::RemarkEmittingPolicyBase> policy;
+  if (config.getRemarkPolicy() == RemarkPolicy::REMARK_POLICY_FINAL)
+    policy = std::make_unique<remark::RemarkEmittingPolicyFinal>();
+  else
+    policy = std::make_unique<remark::RemarkEmittingPolicyAll>();
+
+  StringRef file = config.getRemarksOutputFile();
+  std::string fileName = file.str();
+  switch (config.getRemarkFormat()) {
+  case RemarkFormat::REMARK_FORMAT_STDOUT:
+    return remark::enableOptimizationRemarks(context, nullptr,
+                                             std::move(policy), categories,
+                                             /*printAsEmitRemarks=*/true);
+  case RemarkFormat::REMARK_FORMAT_YAML:
+    return remark::enableOptimizationRemarksWithLLVMStreamer(
+        context, fileName.empty() ? "mlir-remarks.yaml" : fileName,
+        llvm::remarks::Format::YAML, std::move(policy), categories);
+  case RemarkFormat::REMARK_FORMAT_BITSTREAM:
+    return remark::enableOptimizationRemarksWithLLVMStreamer(
+        context, fileName.empty() ? "mlir-remarks.bitstream" : fileName,
+        llvm::remarks::Format::Bitstream, std::move(policy), categories);
+  }
+  return failure();
+}
+
+static bool wasGiven(StringRef option) {
+  auto &options = llvm::cl::getRegisteredOptions();
+  auto it = options.find(option);
+  return it != options.end() && it->second->getNumOccurrences() > 0;
+}
+
+/// Puts the passes of the command line into `pm`; where it names none, the
+/// default. An empty --pass-pipeline names none on purpose.
+static LogicalResult setupPasses(PassManager &pm,
+                                 const MlirOptMainConfig &config) {
+  if (failed(config.setupPassPipeline(pm)))
+    return failure();
+  if (!pm.empty() || wasGiven("pass-pipeline"))
+    return success();
+  if (failed(parsePassPipeline("tandem-fuse-pipeline", pm)))
+    return failure();
+  if (config.shouldDumpPassPipeline()) {
+    pm.dump();
+    llvm::errs() << '\n';
+  }
+  return success();
+}
+
+static LogicalResult printModule(ModuleOp module, raw_ostream &os,
+                                 const MlirOptMainConfig &config) {
+  if (!config.shouldEmitBytecode()) {
+    if (config.bytecodeVersionToEmit())
+      return emitError(module.getLoc(),
+                       "a bytecode version is given, but no bytecode is to be "
+                       "written (--emit-bytecode, or -o NAME.mlirbc)");
+    AsmState state(module, OpPrintingFlags());
+    module.print(os, state);
+    os << '\n';
+    return success();
+  }
+  BytecodeWriterConfig writer;
+  if (std::optional<int64_t> version = config.bytecodeVersionToEmit())
+    writer.setDesiredBytecodeVersion(*version);
+  if (config.shouldElideResourceDataFromBytecode())
+    writer.setElideResourceDataFlag();
+  return writeBytecodeToFile(module, os, writer);
+}
+
+LogicalResult mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
+                                       DialectRegistry &registry,
+                                       const MlirOptMainConfig &config) {
+  // A model is one function: there is nothing to run in parallel, and a
+  // context without threads needs no locks.
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects(config.shouldAllowUnregisteredDialects());
+  DiagnosticPrinter diagnostics(&context, config);
+  tracing::InstallDebugHandler debugHandler(context, config.getDebugConfig());
+  if (failed(enableRemarks(context, config)))
+    return failure();
+
+  DefaultTimingManager timingManager;
+  applyDefaultTimingManagerCLOptions(timingManager);
+  TimingScope timing = timingManager.getRootScope();
+
+  // A pipeline that does not exist is told before the work begins.
+  PassManager pm(&context, ModuleOp::getOperationName(),
+                 PassManager::Nesting::Implicit);
+  pm.enableVerifier(config.shouldVerifyPasses());
+  if (failed(applyPassManagerCLOptions(pm)))
+    return failure();
+  pm.enableTiming(timing);
+  if (failed(setupPasses(pm, config)))
+    return failure();
+
+  TimingScope importTiming = timing.nest("Import");
+  OwningOpRef<ModuleOp> module = importOnnxFile(path, &context);
+  importTiming.stop();
+  if (!module)
+    return failure();
+  if (config.shouldVerifyRoundtrip() &&
+      failed(verifyRoundTrip(*module, registry)))
+    return failure();
+
+  if (failed(pm.run(*module)))
+    return failure();
+  if (!config.getReproducerFilename().empty())
+    makeReproducer(pm.getOpAnchorName(), pm.getPasses(), *module,
+                   config.getReproducerFilename());
+  if (config.shouldVerifyRoundtrip() &&
+      failed(verifyRoundTrip(*module, registry)))
+    return failure();
+
+  TimingScope outputTiming = timing.nest("Output");
+  return printModule(*module, os, config);
+}

@@ -1,0 +1,154 @@
+//===- fusion-opt.cpp - The optimizer driver ------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// mlir-opt with Tandem's dialect and passes, that also takes ONNX models.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Help.h"
+#include "ModelDriver.h"
+#include "OutputFile.h"
+#include "RoundTrip.h"
+
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tandem/Registration/Registration.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+static LogicalResult fail(const Twine &message) {
+  llvm::errs() << "fusion-opt: error: " << message << '\n';
+  return failure();
+}
+
+/// Whether `contents` begin as an ONNX model's do: with the IR version, a
+/// small number in field 1. No MLIR text or bytecode begins with that byte.
+static bool looksLikeModel(StringRef contents) {
+  return contents.size() > 2 && contents[0] == '\x08' && contents[1] > 0 &&
+         contents[1] < 64;
+}
+
+/// Rejects the flags that mean nothing for a model, since it has no text.
+static LogicalResult checkModelFlags(StringRef path,
+                                     const MlirOptMainConfig &config) {
+  StringRef flag;
+  if (!config.inputSplitMarker().empty())
+    flag = "--split-input-file";
+  else if (config.shouldVerifyDiagnostics())
+    flag = "--verify-diagnostics";
+  else if (config.shouldUseExplicitModule())
+    flag = "--no-implicit-module";
+  else if (config.shouldRunReproducer())
+    flag = "--run-reproducer";
+  else if (!config.getIrdlFile().empty())
+    flag = "--irdl-file";
+  else
+    return success();
+  return fail(flag + " is for MLIR input, and '" + path +
+              "' is an ONNX model; import it first: fusion-opt " + path +
+              " --pass-pipeline=\"builtin.module()\" -o graph.mlir");
+}
+
+/// Has the output of the passes checked as well: MLIR's own check ends with
+/// the input.
+static void verifyOutputRoundTrip(MlirOptMainConfig &config,
+                                  const DialectRegistry &registry) {
+  if (!config.shouldVerifyRoundtrip())
+    return;
+  MlirOptMainConfig given = config;
+  config.setPassPipelineSetupFn([given, &registry](PassManager &pm) {
+    if (failed(given.setupPassPipeline(pm)))
+      return failure();
+    if (!pm.empty())
+      pm.addPass(createVerifyRoundTripPass(registry));
+    return success();
+  });
+}
+
+static LogicalResult run(StringRef input, StringRef outputPath,
+                         DialectRegistry &registry) {
+  MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects()) {
+    llvm::outs() << "Available Dialects: ";
+    llvm::interleave(registry.getDialectNames(), llvm::outs(), ",");
+    llvm::outs() << '\n';
+    return success();
+  }
+  if (config.shouldListPasses()) {
+    printRegisteredPasses();
+    return success();
+  }
+
+  if (outputPath.ends_with(".onnx"))
+    return fail("cannot write '" + outputPath +
+                "': ONNX output is not there yet; name a .mlir or .mlirbc "
+                "file");
+  if (outputPath.ends_with(".mlirbc"))
+    config.emitBytecode(true);
+
+  if (input == "-" && llvm::sys::Process::StandardInIsUserInput())
+    llvm::errs() << "(reading MLIR from standard input; fusion-opt --help "
+                    "says what else there is)\n";
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> contents = openInputFile(input, &error);
+  if (!contents)
+    return fail(error);
+  bool isMlir = input.ends_with(".mlir") || input.ends_with(".mlirbc");
+  bool isModel = input.ends_with(".onnx") ||
+                 (!isMlir && looksLikeModel(contents->getBuffer()));
+  if (isModel && input == "-")
+    return fail("an ONNX model can't come from standard input: its weights "
+                "are found beside its file; name the file");
+  if (isModel && failed(checkModelFlags(input, config)))
+    return failure();
+
+  OutputFile output;
+  if (failed(output.open(outputPath, error)))
+    return fail(error);
+  if (isModel) {
+    contents.reset();
+    if (failed(runOnModel(input, output.os(), registry, config)))
+      return failure();
+  } else {
+    verifyOutputRoundTrip(config, registry);
+    if (failed(MlirOptMain(output.os(), std::move(contents), registry, config)))
+      return failure();
+  }
+  if (failed(output.commit(error)))
+    return fail(error);
+  return success();
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM initLLVM(argc, argv);
+  DialectRegistry registry;
+  registerToolDialects(registry);
+  registerToolPasses();
+
+  for (StringRef argument : ArrayRef(argv + 1, argv + argc)) {
+    if (argument == "--help" || argument == "-help" || argument == "-h") {
+      printHelp(llvm::outs());
+      return 0;
+    }
+  }
+  llvm::cl::SetVersionPrinter(printVersion);
+  auto [input, output] = registerAndParseCLIOptions(
+      argc, argv, "fusion-opt: mlir-opt with Tandem, for ONNX models too\n",
+      registry);
+  return asMainReturnCode(run(input, output, registry));
+}

@@ -21,8 +21,8 @@ from lit.llvm.subst import ToolSubst
 config.name = "Tandem"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-# The first two are not lit tests; `Inputs` are inputs of tests.
-config.excludes = ["unit", "fuzz", "models", "Inputs"]
+# The first three are not lit tests; `Inputs` are inputs of tests.
+config.excludes = ["unit", "fuzz", "bench", "models", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.tandem_obj_root, "test")
 

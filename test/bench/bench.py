@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Times fusion-opt as a whole process on GLM-4.5-Air's graph.
+
+usage: bench.py --build DIR [--json FILE] [--runs N]
+
+Measures the wall time and the peak memory of a whole process (median of N
+runs) for the graph as it is and stacked 2, 4 and 8 times, and the import stage
+against a plain protobuf parse of the same file. The goals: the graph as it is
+in 0.3 s and 200 MiB; linear growth; an import of at most five parses.
+
+Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+See LICENSE for license information.
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import onnx
+
+import stack_graph
+
+MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+AIR = MODELS / "glm45_air_tp2_graph.onnx"
+
+
+def run_once(command):
+    """Runs a process; returns its seconds, its peak memory in MiB, its stderr."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench.py: {' '.join(map(str, command))} failed:\n{errors}")
+    return seconds, usage.ru_maxrss / 1024, errors
+
+
+def measure(command, runs):
+    """The median seconds and peak MiB of `runs` processes, after one to warm
+    the file cache."""
+    run_once(command)
+    samples = [run_once(command) for _ in range(runs)]
+    return {
+        "seconds": statistics.median(s[0] for s in samples),
+        "seconds_min": min(s[0] for s in samples),
+        "seconds_max": max(s[0] for s in samples),
+        "mib": statistics.median(s[1] for s in samples),
+    }, samples[-1][2]
+
+
+def stage_milliseconds(fusion_opt, model, runs):
+    """The median milliseconds of each stage by MLIR's own timers."""
+    stages = {}
+    for _ in range(runs):
+        _, _, text = run_once(
+            [fusion_opt, model, "-o", "/dev/null", "--mlir-timing",
+             "--mlir-timing-display=list"]
+        )
+        for match in re.finditer(r"^\s*([\d.]+) \(\s*[\d.]+%\)\s+(\S.*)$", text,
+                                 re.MULTILINE):
+            stages.setdefault(match[2].strip(), []).append(float(match[1]) * 1e3)
+    return {name: statistics.median(times) for name, times in stages.items()}
+
+
+def main():
+    """Measures, prints a table, writes JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--runs", type=int, default=11)
+    args = parser.parse_args()
+    fusion_opt = args.build / "bin/fusion-opt"
+    parse_onnx = args.build / "test/bench/tandem-parse-onnx"
+    folder = args.build / "bench"
+    folder.mkdir(exist_ok=True)
+
+    empty = folder / "empty.mlir"
+    empty.write_text("module {}\n")
+    start, _ = measure([fusion_opt, empty, "-o", "/dev/null"], args.runs)
+    result = {
+        "machine": {"cores": os.cpu_count(), "processor": platform.processor()
+                    or platform.machine()},
+        "runs": args.runs,
+        "start": start,
+        "stacked": [],
+    }
+    print(f"median of {args.runs} runs of a whole process, "
+          f"{os.cpu_count()} cores\n")
+    print(f"{'input':<26}{'nodes':>9}{'seconds':>10}{'MiB':>8}"
+          f"{'us/node':>10}{'KiB/node':>10}")
+    print(f"{'an empty module':<26}{0:>9}{start['seconds']:>10.3f}"
+          f"{start['mib']:>8.0f}")
+    model = onnx.load(AIR, load_external_data=False)
+    for copies in (1, 2, 4, 8):
+        path = AIR
+        if copies != 1:
+            path = folder / f"air_x{copies}.onnx"
+            path.write_bytes(stack_graph.stack(model, copies)
+                             .SerializeToString())
+        sample, errors = measure([fusion_opt, path, "-o", "/dev/null"],
+                                 args.runs)
+        nodes = len(model.graph.node) * copies
+        sample.update(copies=copies, nodes=nodes,
+                      bytes=path.stat().st_size,
+                      summary=errors.strip().splitlines()[-1])
+        result["stacked"].append(sample)
+        own_seconds = sample["seconds"] - start["seconds"]
+        own_mib = sample["mib"] - start["mib"]
+        print(f"{'GLM-4.5-Air x ' + str(copies):<26}{nodes:>9}"
+              f"{sample['seconds']:>10.3f}{sample['mib']:>8.0f}"
+              f"{own_seconds * 1e6 / nodes:>10.2f}"
+              f"{own_mib * 1024 / nodes:>10.2f}   {sample['summary']}")
+
+    parse = float(subprocess.run([parse_onnx, AIR, "31"], check=True,
+                                 capture_output=True, text=True).stdout)
+    stages = stage_milliseconds(fusion_opt, AIR, args.runs)
+    result["stages_ms"] = stages
+    result["protobuf_parse_ms"] = parse
+    print("\nstages of GLM-4.5-Air x 1, milliseconds")
+    for name, value in stages.items():
+        print(f"  {name:<24}{value:>8.1f}")
+    print(f"  {'(a plain parse)':<24}{parse:>8.1f}")
+    if "Import" in stages:
+        result["import_over_parse"] = stages["Import"] / parse
+        print(f"\nimport stage / plain parse: {result['import_over_parse']:.1f}")
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+        print(f"written: {args.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,8 @@
 #include "mlir/IR/Operation.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -66,7 +68,14 @@ static LogicalResult check(Operation *op, StringRef expected, StringRef form,
   });
   FallbackAsmResourceMap resources;
   ParserConfig config(&context, /*verifyAfterParse=*/true, &resources);
-  OwningOpRef<Operation *> readBack = parseSourceString(written, config);
+  // Resources in bytecode are aligned relative to the buffer's begin.
+  std::unique_ptr<llvm::WritableMemoryBuffer> buffer =
+      llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
+          written.size(), "round trip", llvm::Align(4096));
+  llvm::copy(written, buffer->getBufferStart());
+  llvm::SourceMgr source;
+  source.AddNewSourceBuffer(std::move(buffer), SMLoc());
+  OwningOpRef<Operation *> readBack = parseSourceFile(source, config);
   if (!readBack)
     return emitError(op->getLoc(), "round trip through ")
            << form << ": it does not read back: " << problem;

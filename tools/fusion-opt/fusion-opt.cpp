@@ -64,17 +64,19 @@ static LogicalResult checkModelFlags(StringRef path,
               " --pass-pipeline=\"builtin.module()\" -o graph.mlir");
 }
 
-/// Has the output of the passes checked as well: MLIR's own check ends with
-/// the input.
-static void verifyOutputRoundTrip(MlirOptMainConfig &config,
-                                  const DialectRegistry &registry) {
+/// Takes --verify-roundtrip over from MlirOptMain, whose own check looks at the
+/// input only and can't read back bytecode that holds resources.
+static void takeOverRoundTrip(MlirOptMainConfig &config,
+                              const DialectRegistry &registry) {
   if (!config.shouldVerifyRoundtrip())
     return;
   MlirOptMainConfig given = config;
+  config.verifyRoundtrip(false);
   config.setPassPipelineSetupFn([given, &registry](PassManager &pm) {
+    pm.addPass(createVerifyRoundTripPass(registry));
     if (failed(given.setupPassPipeline(pm)))
       return failure();
-    if (!pm.empty())
+    if (pm.size() > 1)
       pm.addPass(createVerifyRoundTripPass(registry));
     return success();
   });
@@ -125,7 +127,7 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     if (failed(runOnModel(input, output.os(), registry, config)))
       return failure();
   } else {
-    verifyOutputRoundTrip(config, registry);
+    takeOverRoundTrip(config, registry);
     if (failed(MlirOptMain(output.os(), std::move(contents), registry, config)))
       return failure();
   }

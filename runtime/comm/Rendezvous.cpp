@@ -1,0 +1,571 @@
+//===-- Rendezvous.cpp - How the ranks of a group find each other ---------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Rendezvous.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+using namespace tandem;
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/// What a peer that waits for rank 0's word adds to its deadline, so that rank
+/// 0, which knows who is missing, speaks first.
+static constexpr int64_t graceMs = 500;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static Error randomBytes(void *out, size_t size) {
+  char *p = static_cast<char *>(out);
+  while (size > 0) {
+    ssize_t n = getrandom(p, size, 0);
+    if (n < 0 && errno != EINTR)
+      return makeSystemError(errno, "getrandom");
+    if (n > 0) {
+      p += n;
+      size -= static_cast<size_t>(n);
+    }
+  }
+  return Error();
+}
+
+static std::string hex(const uint8_t *bytes, size_t size) {
+  static const char digits[] = "0123456789abcdef";
+  std::string s;
+  for (size_t i = 0; i < size; ++i) {
+    s += digits[bytes[i] >> 4];
+    s += digits[bytes[i] & 15];
+  }
+  return s;
+}
+
+/// Makes the directory if asked to, and checks that nobody else may write there
+/// (`othersMayRead`) or even enter.
+static Error checkDirectory(const std::string &directory, bool make,
+                            bool othersMayRead) {
+  if (make && mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return makeSystemError(errno, "rendezvous directory '%s'",
+                           directory.c_str());
+  struct stat st;
+  if (lstat(directory.c_str(), &st) != 0)
+    return makeSystemError(errno, "rendezvous directory '%s'",
+                           directory.c_str());
+  mode_t forbidden = othersMayRead ? 0022 : 0077;
+  if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+      (st.st_mode & forbidden) != 0)
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "rendezvous directory '%s' is not private: it must be a "
+                     "directory of user %u with no access for others (mode "
+                     "%04o, owner %u)",
+                     directory.c_str(), static_cast<unsigned>(geteuid()),
+                     static_cast<unsigned>(st.st_mode & 07777),
+                     static_cast<unsigned>(st.st_uid));
+  return Error();
+}
+
+static bool isBareName(const char *name) {
+  size_t length = strlen(name);
+  if (length == 0 || length > 64 || name[0] == '.')
+    return false;
+  return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                      "0123456789._-") == length;
+}
+
+Error tandem::placeOfName(const char *name, const std::string &directory,
+                          Place &place) {
+  if (!name)
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "a rendezvous needs a name");
+  const char *slash = strrchr(name, '/');
+  const char *base = slash ? slash + 1 : name;
+  if (!isBareName(base))
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "rendezvous name '%.100s' must be 1 to 64 of "
+                     "[A-Za-z0-9._-] and not start with a dot",
+                     base);
+  place.name = base;
+  if (slash) {
+    place.directory.assign(name, slash == name ? 1 : slash - name);
+    return checkDirectory(place.directory, /*make=*/false,
+                          /*othersMayRead=*/true);
+  }
+  if (!directory.empty())
+    place.directory = directory;
+  else
+    place.directory = "/tmp/tandem-" + std::to_string(geteuid());
+  return checkDirectory(place.directory, /*make=*/true,
+                        /*othersMayRead=*/false);
+}
+
+/// magic, version, then 16 bytes that name the socket and 16 that stay secret.
+static constexpr char idMagic[9] = "TANDEMID";
+static constexpr size_t idRandomAt = 16;
+
+Error tandem::makeUniqueId(tandem_unique_id &id) {
+  memset(&id, 0, sizeof(id));
+  memcpy(id.bytes, idMagic, 8);
+  uint32_t version = wireProtocol;
+  memcpy(id.bytes + 8, &version, sizeof(version));
+  return randomBytes(id.bytes + idRandomAt, 32);
+}
+
+Error tandem::placeOfUniqueId(const tandem_unique_id &id, Place &place) {
+  if (memcmp(id.bytes, idMagic, 8) != 0)
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "unique_id was not made by tandem_unique_id_create");
+  uint32_t version;
+  memcpy(&version, id.bytes + 8, sizeof(version));
+  if (version != wireProtocol)
+    return makeError(TANDEM_STATUS_MISMATCH, -1,
+                     "unique_id is of protocol %u, this runtime of %u", version,
+                     wireProtocol);
+  place.directory.clear();
+  place.name = "tandem-" + hex(id.bytes + idRandomAt, 16);
+  memcpy(place.key.data(), id.bytes + idRandomAt + 16, 16);
+  return Error();
+}
+
+/// Writes a place's address. A path too long for a socket address goes through
+/// /proc/self/fd, for which `directoryFd` is opened.
+static Error addressOf(const Place &place, const std::string &name,
+                       sockaddr_un &address, socklen_t &length,
+                       UniqueFd &directoryFd) {
+  memset(&address, 0, sizeof(address));
+  address.sun_family = AF_UNIX;
+  std::string path = place.directory + "/" + name;
+  if (place.directory.empty()) {
+    path = std::string(1, '\0') + name;
+  } else if (path.size() >= sizeof(address.sun_path)) {
+    directoryFd.reset(
+        open(place.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directoryFd)
+      return makeSystemError(errno, "rendezvous directory '%s'",
+                             place.directory.c_str());
+    path = "/proc/self/fd/" + std::to_string(directoryFd.get()) + "/" + name;
+  }
+  if (path.size() >= sizeof(address.sun_path))
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "rendezvous name '%s' is too long", name.c_str());
+  memcpy(address.sun_path, path.data(), path.size());
+  length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() +
+                             (place.directory.empty() ? 0 : 1));
+  return Error();
+}
+
+static UniqueFd makeSocket() {
+  return UniqueFd(
+      socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+static bool isSameUser(int fd) {
+  ucred credentials = {};
+  socklen_t size = sizeof(credentials);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
+         credentials.uid == geteuid();
+}
+
+/// A descriptor of this process, for others to watch; none before Linux 5.3.
+static UniqueFd openSelf() {
+  int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  if (fd >= 0)
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return UniqueFd(fd);
+}
+
+//===----------------------------------------------------------------------===//
+// Rank 0
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The socket that rank 0 listens at; its name goes with it.
+class Listener {
+public:
+  ~Listener() { close(); }
+  Error open(const Place &place, Deadline deadline);
+  void close() {
+    if (!path.empty())
+      unlink(path.c_str());
+    path.clear();
+    socket.reset();
+  }
+  int fd() const { return socket.get(); }
+
+private:
+  UniqueFd socket;
+  std::string path;
+};
+} // namespace
+
+Error Listener::open(const Place &place, Deadline deadline) {
+  socket = makeSocket();
+  if (!socket)
+    return makeSystemError(errno, "socket");
+  sockaddr_un address;
+  socklen_t length;
+  UniqueFd directoryFd;
+  if (place.directory.empty()) {
+    if (Error e = addressOf(place, place.name, address, length, directoryFd))
+      return e;
+    if (bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
+      return makeSystemError(errno, "a group with this unique_id is being made "
+                                    "by another rank 0");
+    if (listen(socket.get(), 256) != 0)
+      return makeSystemError(errno, "listen");
+    return Error();
+  }
+
+  // Bound under a name nobody knows and then renamed: the name either leads to
+  // a live listener or is left over from a crash and is replaced in one step.
+  uint8_t random[8];
+  if (Error e = randomBytes(random, sizeof(random)))
+    return e;
+  std::string fresh = "." + hex(random, sizeof(random));
+  if (Error e = addressOf(place, fresh, address, length, directoryFd))
+    return e;
+  if (bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
+    return makeSystemError(errno, "rendezvous '%s/%s'", place.directory.c_str(),
+                           place.name.c_str());
+  path = place.directory + "/" + fresh;
+  (void)chmod(path.c_str(), 0600);
+  if (listen(socket.get(), 256) != 0)
+    return makeSystemError(errno, "listen");
+  for (;;) {
+    UniqueFd probe = makeSocket();
+    UniqueFd probeDirectory;
+    if (!probe)
+      return makeSystemError(errno, "socket");
+    if (Error e = addressOf(place, place.name, address, length, probeDirectory))
+      return e;
+    if (connect(probe.get(), reinterpret_cast<sockaddr *>(&address), length) !=
+            0 &&
+        errno != EAGAIN)
+      break;
+    if (deadline.passed())
+      return makeError(TANDEM_STATUS_TIMEOUT, -1,
+                       "another group is being made at rendezvous '%s/%s'",
+                       place.directory.c_str(), place.name.c_str());
+    probe.reset();
+    usleep(20000);
+  }
+  std::string final = place.directory + "/" + place.name;
+  if (rename(path.c_str(), final.c_str()) != 0)
+    return makeSystemError(errno, "rendezvous '%s'", final.c_str());
+  path = final;
+  return Error();
+}
+
+namespace {
+/// What rank 0 knows while the ranks come in.
+struct Gathering {
+  int world;
+  std::vector<Channel> channels;
+  std::vector<UniqueFd> pidfds;
+  int present = 1;
+  /// Connected, but nothing said yet.
+  std::vector<Channel> strangers;
+  Deadline deadline;
+};
+} // namespace
+
+/// Reads a newcomer's hello and seats it. A connection that isn't one of ours
+/// is dropped without a word.
+static Error seat(Channel channel, const Place &place, Gathering &g) {
+  Hello hello = {};
+  std::vector<UniqueFd> fds;
+  Deadline soon = Deadline::in(200);
+  if (channel.recvBytes(&hello, offsetof(Hello, rank), &fds, soon) ||
+      hello.magic != helloMagic)
+    return Error();
+  if (hello.protocol != wireProtocol) {
+    // Of the rest nothing is known.
+    g.strangers.push_back(std::move(channel));
+    return makeError(TANDEM_STATUS_MISMATCH, -1,
+                     "a rank runs protocol %u (ABI %u.%u), rank 0 protocol %u "
+                     "(ABI %d.%d)",
+                     hello.protocol, hello.abi >> 16, hello.abi & 0xffff,
+                     wireProtocol, TANDEM_ABI_MAJOR, TANDEM_ABI_MINOR);
+  }
+  if (channel.recvBytes(&hello.rank, sizeof(Hello) - offsetof(Hello, rank),
+                        &fds, soon) ||
+      memcmp(hello.key, place.key.data(), place.key.size()) != 0)
+    return Error();
+  Error error;
+  if (hello.world != g.world)
+    error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
+                      "rank %d was started with world size %d, rank 0 with %d",
+                      hello.rank, hello.world, g.world);
+  else if (hello.rank <= 0 || hello.rank >= g.world)
+    error =
+        makeError(TANDEM_STATUS_MISMATCH, hello.rank,
+                  "rank %d is outside of world size %d", hello.rank, g.world);
+  else if (g.channels[hello.rank].fd() >= 0)
+    error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
+                      "two processes came as rank %d", hello.rank);
+  if (error) {
+    g.strangers.push_back(std::move(channel));
+    return error;
+  }
+  if (hello.remainingMs > 0)
+    g.deadline = g.deadline.min(Deadline::in(hello.remainingMs));
+  g.channels[hello.rank] = std::move(channel);
+  if (hello.hasPidfd && !fds.empty())
+    g.pidfds[hello.rank] = std::move(fds.front());
+  ++g.present;
+  return Error();
+}
+
+static Error missingRanks(const Gathering &g) {
+  std::string missing;
+  int first = -1;
+  for (int r = 1; r < g.world; ++r) {
+    if (g.channels[r].fd() >= 0)
+      continue;
+    if (first < 0)
+      first = r;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(r);
+  }
+  return makeError(TANDEM_STATUS_TIMEOUT, first,
+                   "rank %s of world size %d did not come to the rendezvous in "
+                   "time",
+                   missing.c_str(), g.world);
+}
+
+/// Accepts until everyone is there.
+static Error gather(const Listener &listener, const Place &place,
+                    Gathering &g) {
+  while (g.present < g.world) {
+    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+    for (Channel &c : g.strangers)
+      polled.push_back({c.fd(), POLLIN, 0});
+    std::vector<int> seated;
+    for (int r = 1; r < g.world; ++r)
+      if (g.channels[r].fd() >= 0) {
+        // A seated rank says nothing more; readable means that it is gone.
+        polled.push_back({g.channels[r].fd(), POLLIN, 0});
+        seated.push_back(r);
+      }
+    int n = poll(polled.data(), polled.size(),
+                 static_cast<int>(g.deadline.leftMs(1000)));
+    if (n < 0 && errno != EINTR)
+      return makeSystemError(errno, "poll");
+    if (n <= 0) {
+      if (g.deadline.passed())
+        return missingRanks(g);
+      continue;
+    }
+    size_t numStrangers = g.strangers.size();
+    for (size_t i = 0; i < seated.size(); ++i)
+      if (polled[1 + numStrangers + i].revents)
+        return makeError(TANDEM_STATUS_PEER_DIED, seated[i],
+                         "rank %d died or gave up while the group was being "
+                         "made",
+                         seated[i]);
+    std::vector<Channel> ready, silent;
+    for (size_t i = 0; i < numStrangers; ++i)
+      (polled[1 + i].revents ? ready : silent)
+          .push_back(std::move(g.strangers[i]));
+    g.strangers = std::move(silent);
+    for (Channel &c : ready)
+      if (Error e = seat(std::move(c), place, g))
+        return e;
+    if (polled[0].revents) {
+      UniqueFd fd(accept4(listener.fd(), nullptr, nullptr,
+                          SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (fd && isSameUser(fd.get()))
+        g.strangers.emplace_back(std::move(fd));
+    }
+  }
+  return Error();
+}
+
+static Error meetAsHub(const Place &place, int world, Deadline deadline,
+                       Meeting &meeting) {
+  Listener listener;
+  if (Error e = listener.open(place, deadline))
+    return e;
+  Gathering g;
+  g.world = world;
+  g.deadline = deadline;
+  g.channels.resize(world);
+  g.pidfds.resize(world);
+  Error error = gather(listener, place, g);
+  // Closed before anybody is told: whoever comes to this name from now on
+  // belongs to the next group.
+  listener.close();
+
+  Reply reply = {};
+  reply.magic = helloMagic;
+  reply.protocol = wireProtocol;
+  reply.status = error.status;
+  reply.peer = error.peer;
+  memcpy(reply.message, error.message, sizeof(reply.message));
+  Deadline soon = Deadline::in(2000);
+  for (Channel &c : g.strangers)
+    if (error)
+      (void)c.sendBytes(&reply, sizeof(reply), nullptr, 0, Deadline::in(100));
+  if (error) {
+    for (Channel &c : g.channels)
+      if (c.fd() >= 0)
+        (void)c.sendBytes(&reply, sizeof(reply), nullptr, 0, Deadline::in(100));
+    error.reporter = 0;
+    return error;
+  }
+
+  UniqueFd self = openSelf();
+  std::string known;
+  std::vector<int> fds;
+  for (int r = 0; r < world; ++r) {
+    int fd = r == 0 ? self.get() : g.pidfds[r].get();
+    known += fd >= 0 ? '1' : '0';
+    if (fd >= 0)
+      fds.push_back(fd);
+  }
+  for (int r = 1; r < world; ++r) {
+    Error e = g.channels[r].sendBytes(&reply, sizeof(reply), nullptr, 0, soon);
+    if (!e)
+      e = g.channels[r].send(0, 0, known, fds, soon);
+    if (e)
+      return makeError(TANDEM_STATUS_PEER_DIED, r,
+                       "rank %d died or gave up while the group was being made "
+                       "(%s)",
+                       r, e.message);
+  }
+  meeting.channels = std::move(g.channels);
+  meeting.pidfds = std::move(g.pidfds);
+  return Error();
+}
+
+//===----------------------------------------------------------------------===//
+// The other ranks
+//===----------------------------------------------------------------------===//
+
+/// Connects to rank 0, which may not be there yet.
+static Error connectToHub(const Place &place, Deadline deadline,
+                          Channel &channel) {
+  useconds_t pause = 500;
+  for (;;) {
+    UniqueFd fd = makeSocket();
+    if (!fd)
+      return makeSystemError(errno, "socket");
+    sockaddr_un address;
+    socklen_t length;
+    UniqueFd directoryFd;
+    if (Error e = addressOf(place, place.name, address, length, directoryFd))
+      return e;
+    if (connect(fd.get(), reinterpret_cast<sockaddr *>(&address), length) ==
+        0) {
+      if (!isSameUser(fd.get()))
+        return makeError(TANDEM_STATUS_SYSTEM, 0,
+                         "the process at rendezvous '%s' belongs to another "
+                         "user",
+                         place.name.c_str());
+      channel = Channel(std::move(fd));
+      return Error();
+    }
+    if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN &&
+        errno != EINTR)
+      return makeSystemError(errno, "rendezvous '%s'", place.name.c_str());
+    if (deadline.passed())
+      return makeError(TANDEM_STATUS_TIMEOUT, 0,
+                       "rank 0 did not come to rendezvous '%s' in time",
+                       place.name.c_str());
+    usleep(pause);
+    pause = pause < 10000 ? pause * 2 : pause;
+  }
+}
+
+static Error meetAsSpoke(const Place &place, int rank, int world,
+                         Deadline deadline, Meeting &meeting) {
+  Channel channel;
+  if (Error e = connectToHub(place, deadline, channel))
+    return e;
+  UniqueFd self = openSelf();
+  int selfFd = self.get();
+  Hello hello = {};
+  hello.magic = helloMagic;
+  hello.protocol = wireProtocol;
+  hello.abi = TANDEM_ABI_VERSION;
+  hello.rank = rank;
+  hello.world = world;
+  hello.remainingMs = deadline.never() ? 0 : deadline.leftMs(INT64_MAX) + 1;
+  memcpy(hello.key, place.key.data(), place.key.size());
+  hello.hasPidfd = self ? 1 : 0;
+
+  Deadline late = deadline.plus(graceMs);
+  Reply reply = {};
+  Error error =
+      channel.sendBytes(&hello, sizeof(hello), &selfFd, self ? 1 : 0, late);
+  // Rank 0 may have answered and closed before it read all of ours.
+  if (Error e = channel.recvBytes(&reply, sizeof(reply), nullptr, late))
+    error = e;
+  else
+    error = Error();
+  if (error.status == TANDEM_STATUS_PEER_LEFT)
+    return makeError(TANDEM_STATUS_PEER_DIED, 0,
+                     "rank 0 died or gave up while the group was being made");
+  if (error.status == TANDEM_STATUS_TIMEOUT)
+    return makeError(TANDEM_STATUS_TIMEOUT, 0,
+                     "rank 0 did not answer at rendezvous '%s' in time",
+                     place.name.c_str());
+  if (error)
+    return error;
+  if (reply.magic != helloMagic)
+    return makeError(TANDEM_STATUS_MISMATCH, 0,
+                     "what answers at rendezvous '%s' is not a Tandem runtime",
+                     place.name.c_str());
+  if (reply.status != TANDEM_STATUS_OK) {
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    error = makeError(reply.status, reply.peer, "%s", reply.message);
+    error.reporter = 0;
+    return error;
+  }
+  Frame frame;
+  if (Error e = channel.recv(frame, late)) {
+    e.peer = 0;
+    return e;
+  }
+  if (frame.body.size() != static_cast<size_t>(world))
+    return makeError(TANDEM_STATUS_INTERNAL, 0, "a welcome of the wrong size");
+  meeting.pidfds.resize(world);
+  size_t next = 0;
+  for (int r = 0; r < world; ++r) {
+    if (frame.body[r] != '1' || next >= frame.fds.size())
+      continue;
+    UniqueFd fd = std::move(frame.fds[next++]);
+    if (r != rank)
+      meeting.pidfds[r] = std::move(fd);
+  }
+  meeting.channels.clear();
+  meeting.channels.push_back(std::move(channel));
+  return Error();
+}
+
+Error tandem::meet(const Place &place, int rank, int world, Deadline deadline,
+                   Meeting &meeting) {
+  Error error = rank == 0 ? meetAsHub(place, world, deadline, meeting)
+                          : meetAsSpoke(place, rank, world, deadline, meeting);
+  if (error && error.reporter < 0)
+    error.reporter = rank;
+  return error;
+}

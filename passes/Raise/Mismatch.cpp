@@ -1,0 +1,92 @@
+//===- Mismatch.cpp - Why source ops do not match -------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Passes/Raise.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+namespace {
+struct MismatchInfo {
+  StringRef name;
+  StringRef text;
+};
+} // namespace
+
+static MismatchInfo getInfo(Mismatch mismatch) {
+  switch (mismatch) {
+  case Mismatch::NotANorm:
+    return {"NotANorm", "nothing about it resembles a norm"};
+  case Mismatch::SquareExponent:
+    return {"SquareExponent", "the exponent is not the constant 2"};
+  case Mismatch::NotAMean:
+    return {"NotAMean", "the squares are reduced by another op than a mean"};
+  case Mismatch::AxesNotConstant:
+    return {"AxesNotConstant", "the axes of the mean are not constant"};
+  case Mismatch::WrongAxes:
+    return {"WrongAxes", "the mean is not over the last dimension alone"};
+  case Mismatch::KeepDims:
+    return {"KeepDims", "the mean does not keep its dimension"};
+  case Mismatch::NoEpsilon:
+    return {"NoEpsilon", "no epsilon is added to the mean"};
+  case Mismatch::EpsilonNotConstant:
+    return {"EpsilonNotConstant", "epsilon is not one constant number"};
+  case Mismatch::EpsilonInvalid:
+    return {"EpsilonInvalid", "epsilon is negative or not finite"};
+  case Mismatch::NoInverseRoot:
+    return {"NoInverseRoot", "no division by the square root follows"};
+  case Mismatch::InputsDiffer:
+    return {"InputsDiffer",
+            "the value that is scaled is not the one that was squared"};
+  case Mismatch::MeanSubtracted:
+    return {"MeanSubtracted",
+            "the mean is subtracted first, so it is a LayerNorm"};
+  case Mismatch::LpNormalization:
+    return {"LpNormalization", "it is a p-norm, which has no epsilon"};
+  case Mismatch::NoGamma:
+    return {"NoGamma", "no multiplication by gamma follows"};
+  case Mismatch::GammaShape:
+    return {"GammaShape",
+            "gamma has not the static length of the last dimension"};
+  case Mismatch::MixedPrecision:
+    return {"MixedPrecision",
+            "values are rounded at another place than tandem.rms_norm does"};
+  case Mismatch::StashType:
+    return {"StashType", "the statistics are not computed in f32"};
+  case Mismatch::InteriorUse:
+    return {"InteriorUse", "a value inside the norm is used elsewhere"};
+  case Mismatch::ExtraOutput:
+    return {"ExtraOutput",
+            "the mean or the inverse standard deviation is used"};
+  case Mismatch::ShapesNotProven:
+    return {"ShapesNotProven",
+            "the tensors that are added are not known to be of one shape"};
+  case Mismatch::UnknownType:
+    return {"UnknownType",
+            "the tensor's rank, element type or hidden size is not known"};
+  case Mismatch::SeveralInputs:
+    return {"SeveralInputs", "it reduces several tensors at once"};
+  case Mismatch::UnknownReduction:
+    return {"UnknownReduction", "its reduction is not known"};
+  case Mismatch::UnknownGroup:
+    return {"UnknownGroup", "its group is not known"};
+  case Mismatch::TypeChanges:
+    return {"TypeChanges", "the result's type is not the operand's"};
+  case Mismatch::NoWait:
+    return {"NoWait", "its result is used by another op than one wait_tensor"};
+  }
+  return {"NotANorm", ""};
+}
+
+StringRef mlir::tandem::describe(Mismatch mismatch) {
+  return getInfo(mismatch).text;
+}
+
+StringRef mlir::tandem::stringify(Mismatch mismatch) {
+  return getInfo(mismatch).name;
+}

@@ -50,8 +50,7 @@ static LogicalResult enableRemarks(MLIRContext &context,
   else
     policy = std::make_unique<remark::RemarkEmittingPolicyAll>();
 
-  StringRef file = config.getRemarksOutputFile();
-  std::string fileName = file.str();
+  std::string file = config.getRemarksOutputFile();
   switch (config.getRemarkFormat()) {
   case RemarkFormat::REMARK_FORMAT_STDOUT:
     return remark::enableOptimizationRemarks(context, nullptr,
@@ -59,11 +58,11 @@ static LogicalResult enableRemarks(MLIRContext &context,
                                              /*printAsEmitRemarks=*/true);
   case RemarkFormat::REMARK_FORMAT_YAML:
     return remark::enableOptimizationRemarksWithLLVMStreamer(
-        context, fileName.empty() ? "mlir-remarks.yaml" : fileName,
+        context, file.empty() ? "mlir-remarks.yaml" : StringRef(file),
         llvm::remarks::Format::YAML, std::move(policy), categories);
   case RemarkFormat::REMARK_FORMAT_BITSTREAM:
     return remark::enableOptimizationRemarksWithLLVMStreamer(
-        context, fileName.empty() ? "mlir-remarks.bitstream" : fileName,
+        context, file.empty() ? "mlir-remarks.bitstream" : StringRef(file),
         llvm::remarks::Format::Bitstream, std::move(policy), categories);
   }
   return failure();

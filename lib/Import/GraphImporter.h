@@ -1,0 +1,249 @@
+//===- GraphImporter.h - ONNX graphs to MLIR regions -*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_IMPORT_GRAPHIMPORTER_H
+#define TANDEM_LIB_IMPORT_GRAPHIMPORTER_H
+
+#include "ExternalData.h"
+#include "ModelFile.h"
+#include "ShapeInference.h"
+#include "TensorData.h"
+
+#include "tandem/Import/OnnxImport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <deque>
+#include <vector>
+
+namespace mlir::tandem::onnx {
+
+/// Everything about one kind of node that does not change from node to node.
+struct OpKind {
+  enum Special : uint8_t { Plain, Constant, If, Loop, Scan };
+
+  OperationName name;
+  Special special = Plain;
+  /// The attribute `to` is an element type.
+  bool isCast = false;
+  /// For onnx.Custom: the names that it carries.
+  StringAttr customName, customDomain;
+  InferFn infer = nullptr;
+  const ::tandem_onnx::FunctionProto *function = nullptr;
+  /// "Add" or "com.microsoft::AllReduce", for errors.
+  std::string spelling;
+  /// Why such nodes cannot be imported; empty if they can.
+  std::string problem;
+
+  explicit OpKind(OperationName name) : name(name) {}
+};
+
+struct Scope;
+
+/// A named value of a graph.
+struct Slot {
+  enum : int64_t { kUndefined = -3, kInitializer = -2, kInput = -1 };
+
+  Scope *owner = nullptr;
+  StringRef name;
+  /// The node that computes it, or one of the above.
+  int64_t definition = kUndefined;
+  const ::tandem_onnx::TypeProto *declared = nullptr;
+  /// An optional input of a function that its caller leaves out.
+  bool isAbsent = false;
+  Value value;
+  ValueInfo info;
+};
+
+/// The attributes that a call of a model-local function passes on.
+using CallAttributes = llvm::StringMap<const ::tandem_onnx::AttributeProto *>;
+
+/// A block that is being filled.
+struct BlockState {
+  Block *block = nullptr;
+  Value noValue;
+};
+
+/// The names of one graph.
+struct Scope {
+  /// The graph around this one; null for the main graph and for function bodies.
+  Scope *parent = nullptr;
+  /// Within a function body: what the call passes. Bodies of control flow in it share the pointer.
+  const CallAttributes *callAttributes = nullptr;
+  /// Within a function body: where the call is, and what its names begin with.
+  Location callLocation;
+  std::string prefix;
+  /// Where this graph is, for errors: " in body of node #3 'loop'".
+  std::string where;
+  llvm::DenseMap<StringRef, Slot *> names;
+  /// Names that the values of a function body take in the caller.
+  llvm::DenseMap<StringRef, StringRef> renamed;
+  std::deque<Slot> slots;
+  BlockState *target = nullptr;
+  unsigned depth = 0;
+
+  explicit Scope(Location callLocation) : callLocation(callLocation) {}
+  Scope(const Scope &) = delete;
+};
+
+/// Imports one model. Use once.
+class GraphImporter {
+public:
+  GraphImporter(const ModelFile &file, StringRef fileName, std::string folder, MLIRContext *context,
+                const OnnxImportOptions &options);
+
+  /// Null after errors.
+  OwningOpRef<ModuleOp> run();
+
+private:
+  using NodeProto = ::tandem_onnx::NodeProto;
+  using GraphProto = ::tandem_onnx::GraphProto;
+  using FunctionProto = ::tandem_onnx::FunctionProto;
+  using AttributeProto = ::tandem_onnx::AttributeProto;
+  using TensorProto = ::tandem_onnx::TensorProto;
+  using TypeProto = ::tandem_onnx::TypeProto;
+  using ValueInfoProto = ::tandem_onnx::ValueInfoProto;
+  using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
+  using ValueInfos = google::protobuf::RepeatedPtrField<ValueInfoProto>;
+
+  /// A node that is being imported.
+  struct NodeState {
+    const NodeProto &proto;
+    int64_t index;
+    const OpKind &kind;
+    Scope &scope;
+    Location location;
+    ArrayRef<Slot *> inputs;
+    ArrayRef<Slot *> outputs;
+    SmallVector<const AttributeProto *, 4> attributes;
+    SmallVector<ValueInfo, 2> infos;
+  };
+
+  //===--------------------------------------------------------------------===//
+  // Errors and budget
+  //===--------------------------------------------------------------------===//
+
+  bool mayReport();
+  void modelError(const Twine &message);
+  void graphError(const Scope &scope, const Twine &message);
+  void nodeError(const NodeState &node, const Twine &message);
+  std::string describe(const NodeProto &proto, int64_t index, StringRef spelling, const Scope &scope) const;
+  /// Accounts for memory that the result needs. Returns false, after one error, when it is out of proportion to the
+  /// file.
+  bool charge(uint64_t bytes);
+
+  //===--------------------------------------------------------------------===//
+  // Model
+  //===--------------------------------------------------------------------===//
+
+  bool checkVersions();
+  bool addOpsets(const google::protobuf::RepeatedPtrField<::tandem_onnx::OperatorSetIdProto> &imports,
+                 const Twine &owner);
+  bool collectFunctions();
+  DictionaryAttr modelAttributes();
+  void importMain(func::FuncOp function);
+  const OpKind &kindOf(const NodeProto &node);
+
+  //===--------------------------------------------------------------------===//
+  // Types
+  //===--------------------------------------------------------------------===//
+
+  bool convertType(const TypeProto &proto, ValueInfo &info, std::string &error);
+  bool convertShape(const ::tandem_onnx::TensorShapeProto &shape, ValueInfo &info, std::string &error);
+  Type typeOf(const ValueInfo &info);
+  bool checkSize(const ValueInfo &info, std::string &error);
+  void appendDimParams(const ValueInfo &info, std::string &text);
+  std::string print(const ValueInfo &info);
+
+  //===--------------------------------------------------------------------===//
+  // Graphs
+  //===--------------------------------------------------------------------===//
+
+  Slot *slotFor(Scope &scope, StringRef name);
+  /// Gives `name` its definition. Null, after an error, if it has one.
+  Slot *define(Scope &scope, StringRef name, int64_t definition);
+  Slot *lookup(const Scope &scope, StringRef name) const;
+  void declare(Scope &scope, const ValueInfos &infos);
+  void importInitializers(Scope &scope, const GraphProto &graph, const llvm::StringSet<> &skip);
+  void importNodes(Scope &scope, const Nodes &nodes);
+  /// Puts the nodes into an order in which every value is computed before it is used, keeping theirs where it is one.
+  /// `dependencies[i]` of node `users[i]` must come first. Returns false, after an error, if there is a cycle.
+  bool sortNodes(const Scope &scope, const Nodes &nodes, ArrayRef<std::pair<int64_t, int64_t>> dependencies,
+                 std::vector<int64_t> &order);
+  void collectCaptures(const NodeProto &node, llvm::function_ref<void(StringRef)> use);
+  void collectGraphCaptures(const GraphProto &graph, llvm::function_ref<void(StringRef)> use);
+  /// Imports `graph` as a region of `node`. `given` is what the node feeds to the graph's inputs.
+  std::unique_ptr<Region> importBody(NodeState &node, const GraphProto &graph, StringRef attributeName,
+                                     ArrayRef<ValueInfo> given, bool checkCount, SmallVectorImpl<ValueInfo> &results);
+
+  //===--------------------------------------------------------------------===//
+  // Nodes
+  //===--------------------------------------------------------------------===//
+
+  void importNode(Scope &scope, const NodeProto &proto, int64_t index, ArrayRef<Slot *> inputs,
+                  ArrayRef<Slot *> outputs);
+  bool resolveAttributes(NodeState &node);
+  bool convertAttribute(NodeState &node, const AttributeProto &proto, NamedAttrList &attributes);
+  bool importConstant(NodeState &node, NamedAttrList &attributes);
+  bool importRegions(NodeState &node, SmallVectorImpl<std::unique_ptr<Region>> &regions, NamedAttrList &attributes);
+  bool inferOutputs(NodeState &node);
+  /// Merges what the model declares of an output into what is inferred.
+  bool finishOutput(NodeState &node, size_t index);
+  void inlineFunction(NodeState &node);
+  /// Gives the outputs placeholders after an error, so that the import can go on and find more.
+  void abandon(NodeState &node);
+  Value noValue(Scope &scope);
+  Value valueOf(Scope &scope, const Slot *slot);
+  Operation *createOp(Scope &scope, Location location, OperationName name, TypeRange results, ValueRange operands,
+                      NamedAttrList &attributes, MutableArrayRef<std::unique_ptr<Region>> regions = {});
+  std::string resourceName(StringRef name);
+  StringAttr outputName(const Scope &scope, StringRef name);
+  bool readElements(const TensorProto &tensor, SymInts &elements, std::string &error);
+  void rememberElements(ValueInfo &info, const TensorProto &tensor, const TensorInfo &tensorInfo);
+
+  const ModelFile &file;
+  const ::tandem_onnx::ModelProto &model;
+  MLIRContext *context;
+  const OnnxImportOptions &options;
+  OpBuilder builder;
+  StringAttr fileName;
+  ElementTypes types;
+  ExternalFiles external;
+  TensorReader reader;
+
+  unsigned numErrors = 0;
+  bool failedBudget = false;
+  uint64_t spent = 0, budget;
+
+  llvm::StringMap<int64_t> opsets;
+  llvm::StringMap<std::unique_ptr<OpKind>> kinds;
+  llvm::StringMap<const FunctionProto *> functions;
+  llvm::StringSet<> resourceNames;
+  uint64_t nextUnique = 0;
+  SmallVector<const FunctionProto *> activeCalls;
+  /// Attributes of function bodies with the caller's values.
+  std::deque<AttributeProto> substituted;
+
+  llvm::StringMap<int64_t> symbolIds;
+  std::vector<StringRef> symbolNames;
+
+  /// Names of attributes, looked up once.
+  StringAttr outputsName, dimParamsName, nodeNameName, valueName, initializerName, functionNameName, domainNameName,
+      regionsName;
+  OperationName constantOp, noValueOp, yieldOp;
+  UnitAttr unit;
+  Type noneType;
+};
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_IMPORT_GRAPHIMPORTER_H

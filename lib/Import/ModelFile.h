@@ -1,0 +1,50 @@
+//===- ModelFile.h - An ONNX model in memory -*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_IMPORT_MODELFILE_H
+#define TANDEM_LIB_IMPORT_MODELFILE_H
+
+#include "tandem_onnx/onnx.pb.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace mlir::tandem::onnx {
+
+/// A parsed model together with the bytes it came from. Raw tensor data is never copied: the message's raw_data fields
+/// hold descriptors, which `rawData` turns into the bytes of the buffer.
+class ModelFile {
+public:
+  /// Parses `buffer`. Returns null and sets `error` to one sentence on malformed input.
+  static std::unique_ptr<ModelFile>
+  parse(std::unique_ptr<llvm::MemoryBuffer> buffer, std::string &error);
+
+  const ::tandem_onnx::ModelProto &model() const { return *proto; }
+
+  /// The raw data of `tensor`; no value when it has none. Valid while `buffer()` is held.
+  std::optional<llvm::ArrayRef<char>>
+  rawData(const ::tandem_onnx::TensorProto &tensor) const;
+
+  /// The file's bytes. A holder of the pointer keeps them alive after the ModelFile is gone.
+  std::shared_ptr<llvm::MemoryBuffer> buffer() const { return bytes; }
+
+private:
+  explicit ModelFile(std::unique_ptr<llvm::MemoryBuffer> buffer);
+
+  std::shared_ptr<llvm::MemoryBuffer> bytes;
+  google::protobuf::Arena arena;
+  ::tandem_onnx::ModelProto *proto;
+};
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_IMPORT_MODELFILE_H

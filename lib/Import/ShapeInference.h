@@ -1,0 +1,175 @@
+//===- ShapeInference.h - Types and shapes of ONNX values -*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One small function for each family of ops, in a table by domain and op type. They work on element types, ranks, dims
+// that may be symbols ("seq"), and on the contents of small integer tensors, because exporters compute shapes with
+// Shape, Gather, Concat and the like. Nothing here knows MLIR's IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_IMPORT_SHAPEINFERENCE_H
+#define TANDEM_LIB_IMPORT_SHAPEINFERENCE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tandem_onnx {
+class AttributeProto;
+class TensorProto;
+} // namespace tandem_onnx
+
+namespace mlir::tandem::onnx {
+
+/// A dimension, or an element of a tensor that shapes are computed with.
+struct SymInt {
+  enum Kind : uint8_t { Unknown, Constant, Symbol };
+
+  Kind kind = Unknown;
+  /// The constant, or the symbol's number.
+  int64_t value = 0;
+
+  static SymInt constant(int64_t value) { return {Constant, value}; }
+  static SymInt symbol(int64_t id) { return {Symbol, id}; }
+
+  bool isUnknown() const { return kind == Unknown; }
+  bool isSymbol() const { return kind == Symbol; }
+  bool isConstant() const { return kind == Constant; }
+  bool isConstant(int64_t c) const { return kind == Constant && value == c; }
+  /// True when both are known to be the same.
+  bool isSame(SymInt other) const { return kind != Unknown && kind == other.kind && value == other.value; }
+};
+
+using SymInts = llvm::SmallVector<SymInt, 4>;
+
+/// Tensors with more elements than this do not take part in shape computations.
+constexpr int64_t kMaxShapeElements = 64;
+
+/// What is known of one value.
+struct ValueInfo {
+  enum Kind : uint8_t { Unknown, Tensor, Sequence, Optional, Other };
+
+  Kind kind = Unknown;
+  /// A guess, which a declared type overrides without an error.
+  bool isWeak = false;
+  bool hasRank = false;
+  /// TensorProto.DataType of a tensor's elements; 0 if it is not known.
+  int32_t dataType = 0;
+  SymInts dims;
+  /// The elements of a small integer or boolean tensor of rank 0 or 1, where some of them are known.
+  std::shared_ptr<const SymInts> elements;
+  /// The tensor that this value is, if it is a constant.
+  const ::tandem_onnx::TensorProto *constant = nullptr;
+  /// What a sequence or an optional holds.
+  std::shared_ptr<const ValueInfo> element;
+  /// The rest of the type of a map, a sparse tensor or an opaque value, as MLIR spells it after "!onnx.".
+  std::string spelling;
+
+  static ValueInfo tensor(int32_t dataType) {
+    ValueInfo info;
+    info.kind = Tensor;
+    info.dataType = dataType;
+    return info;
+  }
+  static ValueInfo tensor(int32_t dataType, llvm::ArrayRef<SymInt> dims) {
+    ValueInfo info = tensor(dataType);
+    info.hasRank = true;
+    info.dims.assign(dims.begin(), dims.end());
+    return info;
+  }
+
+  bool isTensor() const { return kind == Tensor; }
+  bool isRanked() const { return kind == Tensor && hasRank; }
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  void setDims(llvm::ArrayRef<SymInt> newDims) {
+    hasRank = true;
+    dims.assign(newDims.begin(), newDims.end());
+  }
+};
+
+/// One node, as the inference functions see it. They fill `outputs`; what they leave alone stays unknown.
+class NodeInference {
+public:
+  /// Reads the elements of an integer tensor. Returns false, with an error, if they cannot be read.
+  using LoadFn = llvm::function_ref<bool(const ::tandem_onnx::TensorProto &, SymInts &, std::string &)>;
+
+  /// `inputs` holds null for inputs that are left out. `attributes` are those of the node, references resolved.
+  /// `readsExternal` says whether external data may be read to find a shape.
+  NodeInference(llvm::StringRef opType, llvm::ArrayRef<const ValueInfo *> inputs,
+                llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes,
+                llvm::MutableArrayRef<ValueInfo> outputs, bool readsExternal, LoadFn load)
+      : opType(opType), inputs(inputs), outputs(outputs), attributes(attributes), readsExternal(readsExternal),
+        load(load) {}
+
+  llvm::StringRef opType;
+  llvm::ArrayRef<const ValueInfo *> inputs;
+  llvm::MutableArrayRef<ValueInfo> outputs;
+
+  bool hasInput(size_t index) const { return index < inputs.size() && inputs[index]; }
+  /// The input, or an unknown value if it is left out.
+  const ValueInfo &input(size_t index) const;
+  bool hasOutput(size_t index) const { return index < outputs.size(); }
+
+  /// The elements of an input that is a small integer tensor; null if nothing is known of them.
+  const SymInts *elements(size_t index, SymInts &storage);
+  /// The same for a tensor attribute.
+  const SymInts *elements(const ::tandem_onnx::TensorProto &tensor, SymInts &storage);
+
+  const ::tandem_onnx::AttributeProto *attribute(llvm::StringRef name) const;
+  /// Each of these reports an attribute of the wrong kind, and returns the default then.
+  int64_t intAttribute(llvm::StringRef name, int64_t defaultValue);
+  std::optional<int64_t> optionalInt(llvm::StringRef name);
+  void checkFloat(llvm::StringRef name);
+  bool intsAttribute(llvm::StringRef name, llvm::SmallVectorImpl<int64_t> &values);
+  llvm::StringRef stringAttribute(llvm::StringRef name, llvm::StringRef defaultValue);
+  const ::tandem_onnx::TensorProto *tensorAttribute(llvm::StringRef name);
+
+  /// Records that the node cannot be right. The first message is kept.
+  void fail(const llvm::Twine &message) {
+    if (message_.empty())
+      message_ = message.str();
+  }
+  bool failed() const { return !message_.empty(); }
+  const std::string &message() const { return message_; }
+
+private:
+  const ::tandem_onnx::AttributeProto *typedAttribute(llvm::StringRef name, int type, llvm::StringRef typeName);
+
+  llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes;
+  bool readsExternal;
+  LoadFn load;
+  std::string message_;
+};
+
+using InferFn = void (*)(NodeInference &);
+
+/// The inference function for an op; null if there is none. The domain "ai.onnx" is written "".
+InferFn findInference(llvm::StringRef domain, llvm::StringRef opType);
+
+/// The type that holds whatever `a` or `b` hold (an If's branches, a Loop's iterations): what they do not share is
+/// unknown.
+ValueInfo joinValues(const ValueInfo &a, const ValueInfo &b);
+
+/// What came of comparing a declared type with an inferred one.
+enum class MergeResult { Ok, DimConflict, Contradiction };
+
+/// Completes `inferred` with what the model declares. Declared dims win over inferred symbols and unknowns. Where both
+/// are constants and differ, the dim becomes unknown (DimConflict). Different kinds, element types or ranks cannot both
+/// be right (Contradiction); `inferred` is left alone then.
+MergeResult mergeDeclared(ValueInfo &inferred, const ValueInfo &declared);
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_IMPORT_SHAPEINFERENCE_H

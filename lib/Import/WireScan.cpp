@@ -1,0 +1,350 @@
+//===- WireScan.cpp - Takes raw tensor data out of an ONNX file -----------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WireScan.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Endian.h"
+
+using namespace mlir::tandem::onnx;
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace {
+
+/// The messages that can hold a TensorProto, and those that are only counted.
+enum class Message : uint8_t {
+  None,
+  Leaf,
+  Model,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  SparseTensor,
+  Function,
+  Training,
+};
+
+constexpr uint32_t kRawDataField = 9;
+
+/// Protobuf's own default limit.
+constexpr unsigned kMaxDepth = 100;
+
+/// Messages below this average size are refused when there are this many of them: each costs the parser about a
+/// hundred bytes, so a file of empty messages would need many times its own size in memory.
+constexpr uint64_t kMinBytesPerMessage = 8;
+constexpr uint64_t kManyMessages = 1 << 20;
+
+StringRef nameOf(Message message) {
+  switch (message) {
+  case Message::Model:
+    return "model";
+  case Message::Graph:
+    return "graph";
+  case Message::Node:
+    return "node";
+  case Message::Attribute:
+    return "attribute";
+  case Message::Tensor:
+    return "tensor";
+  case Message::SparseTensor:
+    return "sparse tensor";
+  case Message::Function:
+    return "function";
+  case Message::Training:
+    return "training info";
+  case Message::Leaf:
+  case Message::None:
+    break;
+  }
+  return "message";
+}
+
+/// The message that the length-delimited `field` of `parent` holds.
+Message childOf(Message parent, uint32_t field) {
+  switch (parent) {
+  case Message::Model:
+    switch (field) {
+    case 7:
+      return Message::Graph;
+    case 20:
+      return Message::Training;
+    case 25:
+      return Message::Function;
+    case 8:
+    case 14:
+    case 26:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Graph:
+    switch (field) {
+    case 1:
+      return Message::Node;
+    case 5:
+      return Message::Tensor;
+    case 15:
+      return Message::SparseTensor;
+    case 11:
+    case 12:
+    case 13:
+    case 14:
+    case 16:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Node:
+    switch (field) {
+    case 5:
+      return Message::Attribute;
+    case 9:
+    case 10:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Attribute:
+    switch (field) {
+    case 5:
+    case 10:
+      return Message::Tensor;
+    case 6:
+    case 11:
+      return Message::Graph;
+    case 22:
+    case 23:
+      return Message::SparseTensor;
+    case 14:
+    case 15:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Tensor:
+    return field == 3 || field == 13 || field == 16 ? Message::Leaf : Message::None;
+  case Message::SparseTensor:
+    return field == 1 || field == 2 ? Message::Tensor : Message::None;
+  case Message::Function:
+    switch (field) {
+    case 7:
+      return Message::Node;
+    case 11:
+      return Message::Attribute;
+    case 9:
+    case 12:
+    case 14:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Training:
+    switch (field) {
+    case 1:
+    case 2:
+      return Message::Graph;
+    case 3:
+    case 4:
+      return Message::Leaf;
+    }
+    return Message::None;
+  case Message::Leaf:
+  case Message::None:
+    break;
+  }
+  return Message::None;
+}
+
+size_t varintSize(uint64_t value) {
+  size_t size = 1;
+  for (; value >= 0x80; value >>= 7)
+    ++size;
+  return size;
+}
+
+void appendVarint(std::string &out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7)
+    out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+class Scanner {
+public:
+  Scanner(StringRef file, std::string &error)
+      : begin(reinterpret_cast<const uint8_t *>(file.data())), size(file.size()), error(error) {}
+
+  bool run(std::string &skeleton) {
+    int64_t delta = 0;
+    if (!scan(0, size, Message::Model, 0, delta))
+      return false;
+    if (numMessages > kManyMessages && numMessages * kMinBytesPerMessage > size) {
+      error = ("the file holds " + Twine(numMessages) + " messages in " + Twine(size) +
+               " bytes, nearly all of them empty; refusing to spend memory on them")
+                  .str();
+      return false;
+    }
+    write(skeleton, delta);
+    return true;
+  }
+
+private:
+  /// A place in the file where the skeleton differs: at `position`, `skip` bytes give way to the varint `length`,
+  /// followed by a descriptor of `raw` if `isRaw`.
+  struct Edit {
+    uint64_t position;
+    uint64_t skip;
+    uint64_t length;
+    RawRange raw;
+    bool isRaw;
+  };
+
+  /// The path from the model to the message that is being read, for errors.
+  struct Frame {
+    Message message;
+    uint32_t field;
+    uint64_t index;
+  };
+
+  bool fail(uint64_t position, const Twine &what) {
+    std::string path;
+    for (const Frame &frame : frames)
+      path += (", " + nameOf(frame.message) + " " + Twine(frame.index)).str();
+    error = (what + " at byte " + Twine(position) + " of " + Twine(size) + path).str();
+    return false;
+  }
+
+  /// Reads a varint in [position, end). Returns false when it is cut off or longer than ten bytes.
+  bool readVarint(uint64_t &position, uint64_t end, uint64_t &value) {
+    value = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+      if (position == end)
+        return false;
+      uint8_t byte = begin[position++];
+      if (shift < 64)
+        value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80)
+        return true;
+    }
+    return false;
+  }
+
+  /// Scans the message of kind `message` in [position, end). Adds to `delta` by how many bytes its skeleton is longer.
+  bool scan(uint64_t position, uint64_t end, Message message, unsigned depth, int64_t &delta) {
+    if (depth > kMaxDepth)
+      return fail(position, "messages are nested more than " + Twine(kMaxDepth) + " deep");
+    // How many children of each kind came before; kept for errors.
+    uint64_t counts[10] = {};
+    while (position < end) {
+      uint64_t start = position;
+      uint64_t tag = 0;
+      if (!readVarint(position, end, tag))
+        return fail(start, "the file is truncated or damaged: a field's tag is cut off");
+      uint64_t field = tag >> 3;
+      if (field == 0 || field > 0x1fffffff)
+        return fail(start, "the file is damaged or not an ONNX model: bad field number " + Twine(field));
+      uint64_t value = 0;
+      switch (tag & 7) {
+      case 0:
+        if (!readVarint(position, end, value))
+          return fail(start, "the file is truncated or damaged: a number is cut off");
+        continue;
+      case 1:
+      case 5: {
+        uint64_t width = (tag & 7) == 1 ? 8 : 4;
+        if (end - position < width)
+          return fail(start, "the file is truncated or damaged: a number is cut off");
+        position += width;
+        continue;
+      }
+      case 2:
+        break;
+      default:
+        return fail(start, "the file is damaged or not an ONNX model: unknown wire type " + Twine(tag & 7));
+      }
+
+      uint64_t lengthAt = position;
+      uint64_t length = 0;
+      if (!readVarint(position, end, length))
+        return fail(start, "the file is truncated or damaged: a field's length is cut off");
+      if (length > end - position)
+        return fail(start, "the file is truncated or damaged: a field of " + Twine(length) + " bytes has only " +
+                               Twine(end - position) + " left");
+      if (message == Message::Tensor && field == kRawDataField) {
+        edits.push_back({lengthAt, position - lengthAt + length, kRawDescriptorSize, {position, length}, true});
+        delta += static_cast<int64_t>(1 + kRawDescriptorSize) - static_cast<int64_t>(position - lengthAt + length);
+        position += length;
+        continue;
+      }
+      Message child = childOf(message, static_cast<uint32_t>(field));
+      if (child == Message::None) {
+        position += length;
+        continue;
+      }
+      ++numMessages;
+      uint64_t index = counts[static_cast<unsigned>(child)]++;
+      if (child == Message::Leaf) {
+        position += length;
+        continue;
+      }
+
+      size_t editIndex = edits.size();
+      edits.push_back({lengthAt, position - lengthAt, length, {}, false});
+      frames.push_back({child, static_cast<uint32_t>(field), index});
+      int64_t childDelta = 0;
+      if (!scan(position, position + length, child, depth + 1, childDelta))
+        return false;
+      frames.pop_back();
+      if (edits.size() == editIndex + 1) {
+        edits.pop_back();
+      } else {
+        uint64_t newLength = length + static_cast<uint64_t>(childDelta);
+        edits[editIndex].length = newLength;
+        delta += childDelta + static_cast<int64_t>(varintSize(newLength)) - static_cast<int64_t>(position - lengthAt);
+      }
+      position += length;
+    }
+    return true;
+  }
+
+  void write(std::string &skeleton, int64_t delta) {
+    skeleton.clear();
+    skeleton.reserve(size + static_cast<uint64_t>(delta));
+    const char *bytes = reinterpret_cast<const char *>(begin);
+    uint64_t copied = 0;
+    for (const Edit &edit : edits) {
+      skeleton.append(bytes + copied, edit.position - copied);
+      appendVarint(skeleton, edit.length);
+      if (edit.isRaw) {
+        char descriptor[kRawDescriptorSize];
+        llvm::support::endian::write64le(descriptor, edit.raw.offset);
+        llvm::support::endian::write64le(descriptor + 8, edit.raw.size);
+        skeleton.append(descriptor, sizeof(descriptor));
+      }
+      copied = edit.position + edit.skip;
+    }
+    skeleton.append(bytes + copied, size - copied);
+  }
+
+  const uint8_t *begin;
+  uint64_t size;
+  std::string &error;
+  uint64_t numMessages = 0;
+  llvm::SmallVector<Frame, 16> frames;
+  std::vector<Edit> edits;
+};
+
+} // namespace
+
+std::optional<RawRange> mlir::tandem::onnx::decodeRawDescriptor(StringRef bytes) {
+  if (bytes.size() != kRawDescriptorSize)
+    return std::nullopt;
+  return RawRange{llvm::support::endian::read64le(bytes.data()), llvm::support::endian::read64le(bytes.data() + 8)};
+}
+
+bool mlir::tandem::onnx::scanModel(StringRef file, std::string &skeleton, std::string &error) {
+  return Scanner(file, error).run(skeleton);
+}

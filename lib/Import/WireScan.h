@@ -1,0 +1,45 @@
+//===- WireScan.h - Takes raw tensor data out of an ONNX file --*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Protobuf copies every `bytes` field and cannot read messages over 2 GiB. This pass over the wire format puts a 16-byte
+// descriptor (offset and size in the file) in the place of each TensorProto.raw_data, so that the parser sees a small
+// message and the weights stay where they are, in the mapped file. It also finds truncated input, and says where.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_IMPORT_WIRESCAN_H
+#define TANDEM_LIB_IMPORT_WIRESCAN_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mlir::tandem::onnx {
+
+/// A range of bytes in the model file.
+struct RawRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+/// Size of the descriptor that stands in raw_data after the scan.
+constexpr size_t kRawDescriptorSize = 16;
+
+/// Reads a descriptor back. No value if `bytes` is not one.
+std::optional<RawRange> decodeRawDescriptor(llvm::StringRef bytes);
+
+/// Scans the serialized ModelProto in `file` and writes the same message with every raw_data replaced by a descriptor
+/// into `skeleton`. Returns false on malformed input and then sets `error` to one sentence that names the message, its
+/// index and the byte.
+bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error);
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_IMPORT_WIRESCAN_H

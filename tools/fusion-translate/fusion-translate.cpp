@@ -1,0 +1,156 @@
+//===- fusion-translate.cpp - Between ONNX and MLIR -----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Not built on mlirTranslateMain: that hands a translation the contents of a
+// file, and external data is found beside the file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Import/OnnxImport.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+static constexpr const char help[] =
+    R"help(fusion-translate: turns a model from one format into another.
+
+Usage: fusion-translate --import-onnx MODEL.onnx [OPTION...] [-o OUTPUT]
+
+  --import-onnx             Read an ONNX model and write it as MLIR: each node
+                            becomes an op "onnx.<OpType>" with the node's name,
+                            its types and shapes worked out. Weights in
+                            external files are not read and need not be there.
+  -o FILE                   Where to write. FILE.mlirbc is MLIR bytecode, any
+                            other name MLIR text; - is standard output, and the
+                            default.
+  --emit-bytecode           Write MLIR bytecode whatever the file is called.
+  --external-data-dir=DIR   The folder of the model's external data files.
+                            Default: the model's own folder.
+  --mlir-print-debuginfo    Write locations: model file, node number and name.
+  --mlir-elide-elementsattrs-if-larger=N
+                            Leave out constants of more than N elements.
+  --mlir-elide-resource-strings-if-larger=N
+                            Leave out large constants of more than N characters.
+  --help-hidden             All flags.
+  --version                 Print the version.
+
+Examples
+  Look at a model's graph:
+    fusion-translate --import-onnx model.onnx --mlir-elide-elementsattrs-if-larger=8
+  Import it once, for many runs of fusion-opt:
+    fusion-translate --import-onnx model.onnx -o model.mlirbc
+  See what fuses in it: fusion-opt model.onnx (fusion-opt --help).
+
+Exit status: 0 when all went well, 1 otherwise, with an error on standard
+error. Every fault of a model that can be found in one run is reported, one a
+line, as MODEL:NODE:1: error: ..., NODE being the node's position in its graph,
+counted from one.
+)help";
+
+static int fail(const Twine &message) {
+  llvm::errs() << "fusion-translate: error: " << message << '\n';
+  return 1;
+}
+
+static int importModel(StringRef input, StringRef output, bool emitBytecode,
+                       const OnnxImportOptions &options) {
+  if (input == "-")
+    return fail("an ONNX model can't come from standard input: its weights "
+                "are found beside its file; name the file");
+  if (output.ends_with(".onnx"))
+    return fail("--import-onnx writes MLIR, and '" + output +
+                "' is the name of an ONNX model");
+  bool isSame = false;
+  if (output != "-" &&
+      !llvm::sys::fs::equivalent(input, output, isSame) && isSame)
+    return fail("'" + input + "' would be overwritten while it is read");
+
+  DialectRegistry registry;
+  registerOnnxImportDialects(registry);
+  // One module, built by one thread: locks would only cost time.
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+    printOnnxDiagnostic(diagnostic, llvm::errs());
+    return success();
+  });
+  OwningOpRef<ModuleOp> module = importOnnxFile(input, &context, options);
+  if (!module || failed(verify(*module)))
+    return 1;
+
+  std::error_code code;
+  llvm::ToolOutputFile file(output, code, llvm::sys::fs::OF_None);
+  if (code)
+    return fail("cannot write '" + output + "': " + code.message());
+  if (emitBytecode || output.ends_with(".mlirbc")) {
+    if (failed(writeBytecodeToFile(*module, file.os())))
+      return 1;
+  } else {
+    // Imported modules are valid, so there is no need to verify once more.
+    module->print(file.os(), OpPrintingFlags().assumeVerified());
+    file.os() << '\n';
+  }
+  file.os().flush();
+  if (file.os().has_error()) {
+    code = file.os().error();
+    file.os().clear_error();
+    return fail("cannot write '" + output + "': " + code.message());
+  }
+  file.keep();
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM initLLVM(argc, argv);
+  for (StringRef argument : ArrayRef(argv + 1, argv + argc)) {
+    if (argument == "--help" || argument == "-help" || argument == "-h") {
+      llvm::outs() << help;
+      return 0;
+    }
+    if (argument == "--version" || argument == "-version") {
+      llvm::outs() << "fusion-translate (Tandem) " TANDEM_VERSION "\n"
+                   << "MLIR " LLVM_VERSION_STRING "\n";
+      return 0;
+    }
+  }
+
+  llvm::cl::opt<bool> importOnnx("import-onnx",
+                                 llvm::cl::desc("Read an ONNX model"));
+  llvm::cl::opt<std::string> input(llvm::cl::Positional,
+                                   llvm::cl::desc("<model>"));
+  llvm::cl::opt<std::string> output("o", llvm::cl::desc("Output file"),
+                                    llvm::cl::value_desc("file"),
+                                    llvm::cl::init("-"));
+  llvm::cl::opt<bool> emitBytecode("emit-bytecode",
+                                   llvm::cl::desc("Write MLIR bytecode"));
+  llvm::cl::opt<std::string> externalDataDir(
+      "external-data-dir", llvm::cl::desc("Folder of external data files"),
+      llvm::cl::value_desc("folder"));
+  registerAsmPrinterCLOptions();
+  registerMLIRContextCLOptions();
+  llvm::cl::ParseCommandLineOptions(argc, argv, "fusion-translate\n");
+
+  if (!importOnnx)
+    return fail("say what to do: --import-onnx (see --help)");
+  if (input.empty())
+    return fail("no model is named (see --help)");
+  OnnxImportOptions options;
+  options.externalDataDir = externalDataDir;
+  return importModel(input, output, emitBytecode, options);
+}

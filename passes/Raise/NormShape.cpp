@@ -67,13 +67,51 @@ bool mlir::tandem::isValidEpsilon(double epsilon) {
   return std::isfinite(epsilon) && !std::signbit(epsilon);
 }
 
+/// What the source calls the value's dims, as "0:batch,1:seq".
+static StringRef getDimNames(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return {};
+  auto names = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.dim_params");
+  if (!names || result.getResultNumber() >= names.size())
+    return {};
+  auto name = dyn_cast<StringAttr>(names[result.getResultNumber()]);
+  return name ? name.getValue() : StringRef();
+}
+
+/// How many dims the names are for; 0 where they can't be read.
+static int64_t countNamedDims(StringRef names) {
+  int64_t count = 0;
+  int64_t last = -1;
+  while (!names.empty()) {
+    auto [field, rest] = names.split(',');
+    int64_t dim = -1;
+    if (field.consumeInteger(10, dim) || dim <= last || !field.starts_with(":"))
+      return 0;
+    last = dim;
+    ++count;
+    names = rest;
+  }
+  return count;
+}
+
+/// Whether the source gives all unknown dims of both values the same names.
+/// This settles nearly all cases at no cost.
+static bool haveEqualNames(Value a, Value b, RankedTensorType type) {
+  StringRef names = getDimNames(a);
+  return !names.empty() && names == getDimNames(b) &&
+         countNamedDims(names) ==
+             static_cast<int64_t>(type.getNumDynamicDims());
+}
+
 bool mlir::tandem::haveEqualShapes(Value a, Value b, ShapeAnalysis &shapes) {
   if (a == b)
     return true;
   RankedTensorType type = getRankedTensorType(a);
   if (!type || type != getRankedTensorType(b))
     return false;
-  return type.hasStaticShape() || shapes.provablyEqualShapes(a, b);
+  return type.hasStaticShape() || haveEqualNames(a, b, type) ||
+         shapes.provablyEqualShapes(a, b);
 }
 
 bool mlir::tandem::isMeanSubtracted(Value value) {

@@ -10,7 +10,6 @@
 #include "Rewrite.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
 #include "tandem/Analysis/SymbolicShape.h"
 
@@ -153,54 +152,6 @@ struct RaisePattern : public RewritePattern {
 
 void mlir::tandem::populateRaisePatterns(RewritePatternSet &patterns) {
   patterns.add<RaisePattern>(patterns.getContext());
-}
-
-//===----------------------------------------------------------------------===//
-// Erasing
-//===----------------------------------------------------------------------===//
-
-/// Source ops that compute a value and do nothing else, and what raising
-/// makes around them. Only these may go when they have no use: other ops of
-/// the source are not known.
-static bool isErasableSource(Operation *op) {
-  if (isa<UnrealizedConversionCastOp, tensor::CollapseShapeOp>(op))
-    return true;
-  StringRef name = op->getName().getStringRef();
-  if (name == "onnx.NoValue" || name == "torch.vtensor.literal" ||
-      name == "torch.constant.str" || name == "torch.constant.none")
-    return true;
-  OnnxNode node(op);
-  for (StringRef type : {"Cast", "CastLike", "Identity", "Constant", "Reshape",
-                         "Unsqueeze", "Squeeze"})
-    if (node.is(type))
-      return true;
-  return isMemoryEffectFree(op) && op->hasTrait<OpTrait::ConstantLike>();
-}
-
-void mlir::tandem::eraseWithDeadSources(RewriterBase &rewriter, Operation *op) {
-  SmallVector<Operation *> worklist;
-  auto noteOperands = [&](Operation *user) {
-    for (Value operand : user->getOperands())
-      if (Operation *def = operand.getDefiningOp();
-          def && !op->isProperAncestor(def))
-        worklist.push_back(def);
-  };
-  op->walk(noteOperands);
-  rewriter.eraseOp(op);
-  // From here on nothing lies inside of `op`.
-  op = nullptr;
-  llvm::SmallPtrSet<Operation *, 8> erased;
-  while (!worklist.empty()) {
-    Operation *candidate = worklist.pop_back_val();
-    if (erased.contains(candidate) || !candidate->use_empty() ||
-        !isErasableSource(candidate))
-      continue;
-    for (Value operand : candidate->getOperands())
-      if (Operation *def = operand.getDefiningOp())
-        worklist.push_back(def);
-    erased.insert(candidate);
-    rewriter.eraseOp(candidate);
-  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -138,11 +138,6 @@ void populateRaisePatterns(RewritePatternSet &patterns);
 /// Whether `op` is a raised op that holds its sources.
 bool hasSourceRegion(Operation *op);
 
-/// Erases `op`, a raised op, and every side-effect-free source op outside of
-/// it that only its source region used (casts, constants, axes). For
-/// rewrites that have taken the op's place.
-void eraseWithDeadSources(RewriterBase &rewriter, Operation *op);
-
 } // namespace mlir::tandem
 
 #endif // TANDEM_PASSES_RAISE_H

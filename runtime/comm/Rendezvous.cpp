@@ -27,6 +27,10 @@ using namespace tandem;
 #define SYS_pidfd_open 434
 #endif
 
+/// How long rank 0 stays at a rendezvous that has failed, to tell ranks that
+/// are still on their way.
+static constexpr int64_t lingerMs = 1000;
+
 /// What a peer that waits for rank 0's word adds to its deadline, so that rank
 /// 0, which knows who is missing, speaks first.
 static constexpr int64_t graceMs = 500;
@@ -284,34 +288,44 @@ struct Gathering {
   int present = 1;
   /// Connected, but nothing said yet.
   std::vector<Channel> strangers;
+  /// Ours, but with something wrong about them.
+  std::vector<Channel> refused;
+  /// Ranks that know, or will at once, that the attempt has failed.
+  std::vector<bool> told;
   Deadline deadline;
 };
 } // namespace
 
-/// Reads a newcomer's hello and seats it. A connection that isn't one of ours
-/// is dropped without a word.
-static Error seat(Channel channel, const Place &place, Gathering &g) {
-  Hello hello = {};
-  std::vector<UniqueFd> fds;
+/// Reads a newcomer's hello; false for a connection that isn't one of ours. The
+/// rank is -1 where another version can't be understood any further.
+static bool readHello(Channel &channel, const Place &place, Hello &hello,
+                      std::vector<UniqueFd> &fds) {
   Deadline soon = Deadline::in(200);
   if (channel.recvBytes(&hello, offsetof(Hello, rank), &fds, soon) ||
       hello.magic != helloMagic)
-    return Error();
-  if (hello.protocol != wireProtocol) {
-    // Of the rest nothing is known.
-    g.strangers.push_back(std::move(channel));
-    return makeError(TANDEM_STATUS_MISMATCH, -1,
-                     "a rank runs protocol %u (ABI %u.%u), rank 0 protocol %u "
-                     "(ABI %d.%d)",
-                     hello.protocol, hello.abi >> 16, hello.abi & 0xffff,
-                     wireProtocol, TANDEM_ABI_MAJOR, TANDEM_ABI_MINOR);
-  }
-  if (channel.recvBytes(&hello.rank, sizeof(Hello) - offsetof(Hello, rank),
-                        &fds, soon) ||
-      memcmp(hello.key, place.key.data(), place.key.size()) != 0)
+    return false;
+  hello.rank = -1;
+  if (hello.protocol != wireProtocol)
+    return true;
+  return !channel.recvBytes(&hello.rank, sizeof(Hello) - offsetof(Hello, rank),
+                            &fds, soon) &&
+         memcmp(hello.key, place.key.data(), place.key.size()) == 0;
+}
+
+/// Reads a newcomer's hello and seats it. A stranger is dropped without a word.
+static Error seat(Channel channel, const Place &place, Gathering &g) {
+  Hello hello = {};
+  std::vector<UniqueFd> fds;
+  if (!readHello(channel, place, hello, fds))
     return Error();
   Error error;
-  if (hello.world != g.world)
+  if (hello.protocol != wireProtocol)
+    error = makeError(TANDEM_STATUS_MISMATCH, -1,
+                      "a rank runs protocol %u (ABI %u.%u), rank 0 protocol %u "
+                      "(ABI %d.%d)",
+                      hello.protocol, hello.abi >> 16, hello.abi & 0xffff,
+                      wireProtocol, TANDEM_ABI_MAJOR, TANDEM_ABI_MINOR);
+  else if (hello.world != g.world)
     error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
                       "rank %d was started with world size %d, rank 0 with %d",
                       hello.rank, hello.world, g.world);
@@ -323,7 +337,9 @@ static Error seat(Channel channel, const Place &place, Gathering &g) {
     error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
                       "two processes came as rank %d", hello.rank);
   if (error) {
-    g.strangers.push_back(std::move(channel));
+    if (hello.rank > 0 && hello.rank < g.world)
+      g.told[hello.rank] = true;
+    g.refused.push_back(std::move(channel));
     return error;
   }
   if (hello.remainingMs > 0)
@@ -399,6 +415,68 @@ static Error gather(const Listener &listener, const Place &place,
   return Error();
 }
 
+/// Tells everybody that the attempt has failed: who is here at once, who is on
+/// the way for a while longer.
+static void windUp(const Listener &listener, const Place &place,
+                   const Reply &reply, Gathering &g) {
+  auto tell = [](Channel &channel, const Reply &word) {
+    (void)channel.sendBytes(&word, sizeof(word), nullptr, 0, Deadline::in(100));
+  };
+  for (Channel &c : g.refused)
+    tell(c, reply);
+  for (int r = 1; r < g.world; ++r)
+    if (g.channels[r].fd() >= 0) {
+      tell(g.channels[r], reply);
+      g.told[r] = true;
+    }
+  g.told[0] = true;
+  Reply again = reply;
+  again.status = comeAgain;
+  std::vector<Channel> early;
+  Deadline end = g.deadline.min(Deadline::in(lingerMs));
+  auto allTold = [&] {
+    for (bool told : g.told)
+      if (!told)
+        return false;
+    return true;
+  };
+  while (!allTold() && !end.passed()) {
+    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+    for (Channel &c : g.strangers)
+      polled.push_back({c.fd(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(),
+             static_cast<int>(end.leftMs(1000))) <= 0)
+      continue;
+    std::vector<Channel> silent;
+    for (size_t i = 0; i < g.strangers.size(); ++i) {
+      Channel channel = std::move(g.strangers[i]);
+      Hello hello = {};
+      std::vector<UniqueFd> fds;
+      if (!polled[1 + i].revents) {
+        silent.push_back(std::move(channel));
+      } else if (readHello(channel, place, hello, fds)) {
+        bool known = hello.rank > 0 && hello.rank < g.world;
+        if (known && g.told[hello.rank]) {
+          early.push_back(std::move(channel));
+          continue;
+        }
+        tell(channel, reply);
+        if (known)
+          g.told[hello.rank] = true;
+      }
+    }
+    g.strangers = std::move(silent);
+    if (polled[0].revents) {
+      UniqueFd fd(accept4(listener.fd(), nullptr, nullptr,
+                          SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (fd && isSameUser(fd.get()))
+        g.strangers.emplace_back(std::move(fd));
+    }
+  }
+  for (Channel &c : early)
+    tell(c, again);
+}
+
 static Error meetAsHub(const Place &place, int world, Deadline deadline,
                        Meeting &meeting) {
   Listener listener;
@@ -409,28 +487,22 @@ static Error meetAsHub(const Place &place, int world, Deadline deadline,
   g.deadline = deadline;
   g.channels.resize(world);
   g.pidfds.resize(world);
+  g.told.resize(world);
   Error error = gather(listener, place, g);
-  // Closed before anybody is told: whoever comes to this name from now on
-  // belongs to the next group.
-  listener.close();
-
   Reply reply = {};
   reply.magic = helloMagic;
   reply.protocol = wireProtocol;
   reply.status = error.status;
   reply.peer = error.peer;
   memcpy(reply.message, error.message, sizeof(reply.message));
-  Deadline soon = Deadline::in(2000);
-  for (Channel &c : g.strangers)
-    if (error)
-      (void)c.sendBytes(&reply, sizeof(reply), nullptr, 0, Deadline::in(100));
   if (error) {
-    for (Channel &c : g.channels)
-      if (c.fd() >= 0)
-        (void)c.sendBytes(&reply, sizeof(reply), nullptr, 0, Deadline::in(100));
+    windUp(listener, place, reply, g);
     error.reporter = 0;
     return error;
   }
+  // Closed before anybody is told: whoever comes to this name from now on
+  // belongs to the next group.
+  listener.close();
 
   UniqueFd self = openSelf();
   std::string known;
@@ -441,6 +513,7 @@ static Error meetAsHub(const Place &place, int world, Deadline deadline,
     if (fd >= 0)
       fds.push_back(fd);
   }
+  Deadline soon = Deadline::in(2000);
   for (int r = 1; r < world; ++r) {
     Error e = g.channels[r].sendBytes(&reply, sizeof(reply), nullptr, 0, soon);
     if (!e)
@@ -495,9 +568,9 @@ static Error connectToHub(const Place &place, Deadline deadline,
   }
 }
 
-static Error meetAsSpoke(const Place &place, int rank, int world,
-                         Deadline deadline, Meeting &meeting) {
-  Channel channel;
+/// Comes to rank 0 and hears its word.
+static Error present(const Place &place, int rank, int world, Deadline deadline,
+                     Channel &channel, Reply &reply) {
   if (Error e = connectToHub(place, deadline, channel))
     return e;
   UniqueFd self = openSelf();
@@ -513,7 +586,7 @@ static Error meetAsSpoke(const Place &place, int rank, int world,
   hello.hasPidfd = self ? 1 : 0;
 
   Deadline late = deadline.plus(graceMs);
-  Reply reply = {};
+  reply = Reply();
   Error error =
       channel.sendBytes(&hello, sizeof(hello), &selfFd, self ? 1 : 0, late);
   // Rank 0 may have answered and closed before it read all of ours.
@@ -534,14 +607,25 @@ static Error meetAsSpoke(const Place &place, int rank, int world,
     return makeError(TANDEM_STATUS_MISMATCH, 0,
                      "what answers at rendezvous '%s' is not a Tandem runtime",
                      place.name.c_str());
+  return Error();
+}
+
+static Error meetAsSpoke(const Place &place, int rank, int world,
+                         Deadline deadline, Meeting &meeting) {
+  Channel channel;
+  Reply reply = {};
+  do {
+    if (Error e = present(place, rank, world, deadline, channel, reply))
+      return e;
+  } while (reply.status == comeAgain);
   if (reply.status != TANDEM_STATUS_OK) {
     reply.message[sizeof(reply.message) - 1] = '\0';
-    error = makeError(reply.status, reply.peer, "%s", reply.message);
+    Error error = makeError(reply.status, reply.peer, "%s", reply.message);
     error.reporter = 0;
     return error;
   }
   Frame frame;
-  if (Error e = channel.recv(frame, late)) {
+  if (Error e = channel.recv(frame, deadline.plus(graceMs))) {
     e.peer = 0;
     return e;
   }

@@ -37,6 +37,10 @@ struct Hello {
 };
 constexpr uint64_t helloMagic = 0x31494d45444e4154;
 
+/// A Reply's status that sends a rank back to the rendezvous: it came again while
+/// an attempt that it had already been told about was being wound up.
+constexpr int32_t comeAgain = -1;
+
 /// Rank 0's answer; keeps its layout in every version.
 struct Reply {
   uint64_t magic;

@@ -71,16 +71,6 @@ void Exchange::initialize(const Layout &layout, void *base) {
   }
 }
 
-Error Exchange::check(const Layout &layout, const void *base) {
-  auto *header = static_cast<const SegmentHeader *>(base);
-  if (header->magic != segmentMagic || header->protocol != wireProtocol ||
-      header->world != layout.world || header->capacity != layout.capacity ||
-      header->bytes != layout.bytes)
-    return makeError(TANDEM_STATUS_INTERNAL, -1,
-                     "the shared memory is not what was agreed on");
-  return Error();
-}
-
 Exchange::Exchange(const Layout &layout, void *base, int rank,
                    int64_t timeoutMs, const Liveness &liveness,
                    GroupFailure &failure)

@@ -33,8 +33,6 @@ class Exchange {
 public:
   /// Writes the group's part of a fresh segment.
   static void initialize(const Layout &layout, void *base);
-  /// Checks what `initialize` wrote.
-  static Error check(const Layout &layout, const void *base);
 
   /// `base` is null for a world of one, which needs no rounds.
   Exchange(const Layout &layout, void *base, int rank, int64_t timeoutMs,

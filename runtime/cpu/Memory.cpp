@@ -142,6 +142,17 @@ Error tandem::makeSharedFile(SharedFileKind kind, uint64_t bytes,
   // /proc.
   if (fchmod(fd.get(), 0600) != 0)
     return makeSystemError(errno, "fchmod of shared memory");
+  // A memfd has no limit of its own: asking for more than there is would bring
+  // the kernel's killer and not an error.
+  const char *why;
+  uint64_t available = availableMemory(0, why);
+  if (bytes > available) {
+    fd.reset();
+    return makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1,
+                     "%llu bytes of shared memory are needed, %llu are %s",
+                     static_cast<unsigned long long>(bytes),
+                     static_cast<unsigned long long>(available), why);
+  }
   // Takes the pages now: without them a store would end in SIGBUS later.
   int err;
   do

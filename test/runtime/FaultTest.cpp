@@ -72,7 +72,7 @@ TEST(Fault, KillAtRandomMoments) {
     std::string name = freshName(), second = freshName();
     Ranks ranks(world, [&](int rank) -> std::string {
       Member m;
-      std::string said = callUntilFailure(m, name, rank, world, 8000);
+      std::string said = callUntilFailure(m, name, rank, world, 4000);
       m.reset();
       // The survivors go on in a new group.
       Member n;

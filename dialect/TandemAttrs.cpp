@@ -77,9 +77,9 @@ Attribute GroupAttr::parse(AsmParser &parser, Type) {
   auto parseValue = [&](StringRef key) -> ParseResult {
     if (key == "size")
       return parser.parseInteger(size);
-    return parser.parseCommaSeparatedList(
-        AsmParser::Delimiter::Square,
-        [&] { return parser.parseInteger(ranks.emplace_back()); });
+    return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+      return parser.parseInteger(ranks.emplace_back());
+    });
   };
   if (parseFields(parser, {"size", "ranks"}, parseValue))
     return {};

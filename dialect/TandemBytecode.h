@@ -1,4 +1,5 @@
-//===- TandemBytecode.h - Bytecode version of the tandem dialect - -*- C++ -*-===//
+//===- TandemBytecode.h - Bytecode version of the tandem dialect - -*- C++
+//-*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

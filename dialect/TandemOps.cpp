@@ -64,8 +64,8 @@ static LogicalResult verifySource(Operation *op, Region &source) {
 }
 
 /// Checks that `vector` (gamma or bias) has the length of the last dimension.
-static LogicalResult verifyPerHidden(Operation *op, StringRef what, Value vector,
-                                     RankedTensorType type) {
+static LogicalResult verifyPerHidden(Operation *op, StringRef what,
+                                     Value vector, RankedTensorType type) {
   if (type.getRank() == 0)
     return op->emitOpError("input must have at least one dimension");
   int64_t hidden = type.getShape().back();
@@ -100,9 +100,7 @@ void AllReduceOp::build(OpBuilder &builder, OperationState &state, Value input,
         /*batch_invariant=*/false, /*source_positions=*/{});
 }
 
-LogicalResult AllReduceOp::verify() {
-  return verifySource(*this, getSource());
-}
+LogicalResult AllReduceOp::verify() { return verifySource(*this, getSource()); }
 
 LogicalResult
 AllReduceOp::reifyResultShapes(OpBuilder &builder,
@@ -169,8 +167,9 @@ LogicalResult RMSNormOp::verify() {
   return verifySource(*this, getSource());
 }
 
-LogicalResult RMSNormOp::reifyResultShapes(OpBuilder &builder,
-                                           ReifiedRankedShapedTypeDims &shapes) {
+LogicalResult
+RMSNormOp::reifyResultShapes(OpBuilder &builder,
+                             ReifiedRankedShapedTypeDims &shapes) {
   return reifyShapeOf(builder, getLoc(), getInput(), shapes);
 }
 
@@ -226,8 +225,9 @@ LogicalResult FusedAllReduceNormOp::verify() {
   return success();
 }
 
-LogicalResult FusedAllReduceNormOp::reifyResultShapes(
-    OpBuilder &builder, ReifiedRankedShapedTypeDims &shapes) {
+LogicalResult
+FusedAllReduceNormOp::reifyResultShapes(OpBuilder &builder,
+                                        ReifiedRankedShapedTypeDims &shapes) {
   for (unsigned i = 0, e = getResults().size(); i != e; ++i)
     if (failed(reifyShapeOf(builder, getLoc(), getInput(), shapes)))
       return failure();

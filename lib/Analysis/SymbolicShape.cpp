@@ -30,8 +30,8 @@ static StringRef getDimNames(Value value) {
     return name ? name.getValue() : StringRef();
   }
   auto argument = cast<BlockArgument>(value);
-  auto function =
-      dyn_cast_if_present<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto function = dyn_cast_if_present<FunctionOpInterface>(
+      argument.getOwner()->getParentOp());
   if (!function || !argument.getOwner()->isEntryBlock())
     return {};
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
@@ -143,8 +143,8 @@ void ShapeAnalysis::compute(Value value) {
     Transfer::Result derived;
     if (auto result = dyn_cast<OpResult>(value))
       derived = Transfer(*this).apply(result);
-    if (derived.dims && derived.dims->size() !=
-                            static_cast<size_t>(type.getRank()))
+    if (derived.dims &&
+        derived.dims->size() != static_cast<size_t>(type.getRank()))
       derived.dims.reset();
     info.ranked = true;
     for (int64_t i = 0, rank = type.getRank(); i != rank; ++i) {
@@ -165,8 +165,7 @@ void ShapeAnalysis::compute(Value value) {
     if (Transfer::holdsElements(type)) {
       int64_t count = type.getNumElements();
       info.elements = std::move(derived.elements);
-      if (info.elements &&
-          info.elements->size() != static_cast<size_t>(count))
+      if (info.elements && info.elements->size() != static_cast<size_t>(count))
         info.elements.reset();
       if (!info.elements) {
         info.elements.emplace();

@@ -305,8 +305,8 @@ std::optional<Transfer::Dims> Transfer::flatten(Operation *op) {
     axis += rank;
   if (axis < 0 || axis > rank)
     return std::nullopt;
-  auto productOf =
-      [&](ArrayRef<std::optional<SymbolicDim>> part) -> std::optional<SymbolicDim> {
+  auto productOf = [&](ArrayRef<std::optional<SymbolicDim>> part)
+      -> std::optional<SymbolicDim> {
     SymbolicDim product = SymbolicDim::constant(1);
     for (const std::optional<SymbolicDim> &dim : part) {
       std::optional<SymbolicDim> next;
@@ -581,8 +581,8 @@ std::optional<Transfer::Elements> Transfer::arithmetic(Operation *op,
   return result;
 }
 
-std::optional<Transfer::Elements>
-Transfer::constantElements(Operation *op, OpResult result) {
+std::optional<Transfer::Elements> Transfer::constantElements(Operation *op,
+                                                             OpResult result) {
   if (!holdsElements(cast<RankedTensorType>(result.getType())))
     return std::nullopt;
   std::optional<SmallVector<int64_t>> constants = getConstantInts(result);
@@ -720,8 +720,7 @@ Transfer::Result Transfer::apply(OpResult result) {
     out.dims = dimsOf(op->getOperand(0));
     return out;
   }
-  if (OnnxNode node(op);
-      node && (node.getDomain().empty() || keepsShape(node)))
+  if (OnnxNode node(op); node && (node.getDomain().empty() || keepsShape(node)))
     return applyOnnx(op, node.getOpType(), result);
   if (op->hasTrait<OpTrait::Elementwise>() &&
       op->hasTrait<OpTrait::SameOperandsAndResultType>() &&

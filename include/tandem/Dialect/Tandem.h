@@ -19,6 +19,13 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <functional>
+#include <optional>
+
+namespace mlir::tandem {
+struct FusionReport;
+} // namespace mlir::tandem
+
 #include "tandem/Dialect/TandemDialect.h.inc"
 #include "tandem/Dialect/TandemEnums.h.inc"
 

@@ -42,6 +42,22 @@ def Tandem_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerAttributes();
     void registerTypes();
+
+  public:
+    /// Called with the report of every run of `tandem-fuse` in this context.
+    using FusionReportHandler = ::std::function<void(const FusionReport &)>;
+
+    /// Sets the handler; it must be safe to call from any thread that runs
+    /// passes, and must not be changed while they run.
+    void setFusionReportHandler(FusionReportHandler handler) {
+      fusionReportHandler = ::std::move(handler);
+    }
+    const FusionReportHandler &getFusionReportHandler() const {
+      return fusionReportHandler;
+    }
+
+  private:
+    FusionReportHandler fusionReportHandler;
   }];
 
   let useDefaultAttributePrinterParser = 1;

@@ -64,7 +64,7 @@ def TandemFuse : Pass<"tandem-fuse", "::mlir::ModuleOp"> {
     Option<"mergeAllReduces", "merge-all-reduces", "bool", "false",
            "Turn all_reduce(a) + all_reduce(b) into all_reduce(a + b); changes "
            "bits">,
-    Option<"report", "report", "std::string", "\"\"",
+    Option<"reportFile", "report", "std::string", "\"\"",
            "Write the report (JSON) to this file; - is standard output">,
     Option<"require", "require", "::mlir::tandem::RequireKind",
            "::mlir::tandem::RequireKind::Nothing",

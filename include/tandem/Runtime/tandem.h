@@ -251,6 +251,7 @@ TANDEM_API tandem_status tandem_comm_create(tandem_context *context,
 TANDEM_API tandem_status tandem_comm_barrier(tandem_comm *comm,
                                              tandem_error *error);
 
+/// The rank and world that the communicator was made with; -1 and 0 of NULL.
 TANDEM_API int32_t tandem_comm_rank(const tandem_comm *comm);
 TANDEM_API int32_t tandem_comm_world(const tandem_comm *comm);
 
@@ -343,9 +344,9 @@ typedef struct tandem_workspace_info {
 #define TANDEM_WORKSPACE_INFO_INIT                                             \
   {sizeof(tandem_workspace_info), -1, 0, 0, 0, 0, 0, 0, 0, {0}}
 
-TANDEM_API
-    tandem_status tandem_workspace_get_info(const tandem_workspace *workspace,
-                                            tandem_workspace_info *info);
+/// Fills `info`, whose struct_size is set; else INVALID_ARGUMENT.
+TANDEM_API tandem_status tandem_workspace_get_info(
+    const tandem_workspace *workspace, tandem_workspace_info *info);
 
 /// Returns the largest token count for which the fused path can and should run
 /// at this hidden size and type, equal on all ranks; -1 where there is none
@@ -379,6 +380,7 @@ typedef struct tandem_counters {
 } tandem_counters;
 #define TANDEM_COUNTERS_INIT {sizeof(tandem_counters), 0, 0, 0, 0, 0, 0, 0}
 
+/// Fills `counters`, whose struct_size is set; else INVALID_ARGUMENT.
 TANDEM_API tandem_status tandem_workspace_get_counters(
     const tandem_workspace *workspace, tandem_counters *counters);
 

@@ -23,8 +23,9 @@ using llvm::StringRef;
 using llvm::Twine;
 namespace fs = llvm::sys::fs;
 
-bool mlir::tandem::onnx::parseExternalRef(const ::tandem_onnx::TensorProto &tensor, ExternalRef &ref,
-                                          std::string &error) {
+bool mlir::tandem::onnx::parseExternalRef(
+    const ::tandem_onnx::TensorProto &tensor, ExternalRef &ref,
+    std::string &error) {
   bool hasLocation = false;
   for (const auto &entry : tensor.external_data()) {
     StringRef key = entry.key();
@@ -35,7 +36,9 @@ bool mlir::tandem::onnx::parseExternalRef(const ::tandem_onnx::TensorProto &tens
     } else if (key == "offset" || key == "length") {
       int64_t number = 0;
       if (value.getAsInteger(10, number) || number < 0) {
-        error = ("its external data has the " + key + " '" + value + "', which is not a number of bytes").str();
+        error = ("its external data has the " + key + " '" + value +
+                 "', which is not a number of bytes")
+                    .str();
         return false;
       }
       (key == "offset" ? ref.offset : ref.length) = number;
@@ -48,7 +51,8 @@ bool mlir::tandem::onnx::parseExternalRef(const ::tandem_onnx::TensorProto &tens
   return true;
 }
 
-bool mlir::tandem::onnx::checkExternalLocation(StringRef location, std::string &error) {
+bool mlir::tandem::onnx::checkExternalLocation(StringRef location,
+                                               std::string &error) {
   auto refuse = [&](const Twine &why) {
     error = ("its external data location '" + location + "' " + why).str();
     return false;
@@ -57,10 +61,13 @@ bool mlir::tandem::onnx::checkExternalLocation(StringRef location, std::string &
     return refuse("is empty");
   if (location.contains('\0'))
     return refuse("contains a NUL character");
-  // A model may have been written on Windows, so both separators and drive letters count on every host.
-  bool hasDrive = location.size() >= 2 && llvm::isAlpha(location[0]) && location[1] == ':';
+  // A model may have been written on Windows, so both separators and drive
+  // letters count on every host.
+  bool hasDrive =
+      location.size() >= 2 && llvm::isAlpha(location[0]) && location[1] == ':';
   if (location.front() == '/' || location.front() == '\\' || hasDrive)
-    return refuse("is an absolute path; it must be relative to the model's folder");
+    return refuse(
+        "is an absolute path; it must be relative to the model's folder");
   for (StringRef rest = location; !rest.empty();) {
     size_t end = rest.find_first_of("/\\");
     if (rest.substr(0, end) == "..")
@@ -89,27 +96,33 @@ bool ExternalFiles::check(StringRef location, std::string &error) {
     SmallString<256> path(folder);
     llvm::sys::path::append(path, location);
     SmallString<256> real;
-    if (checkExternalLocation(location, why) && !folder.empty() && !fs::real_path(path, real) && !isInside(real))
+    if (checkExternalLocation(location, why) && !folder.empty() &&
+        !fs::real_path(path, real) && !isInside(real))
       why = ("its external data location '" + location +
-             "' is a symbolic link that leads out of the model's folder, to '" + real + "'")
+             "' is a symbolic link that leads out of the model's folder, to '" +
+             real + "'")
                 .str();
   }
   error = entry->second;
   return error.empty();
 }
 
-bool ExternalFiles::read(const ExternalRef &ref, uint64_t size, llvm::SmallVectorImpl<char> &bytes,
+bool ExternalFiles::read(const ExternalRef &ref, uint64_t size,
+                         llvm::SmallVectorImpl<char> &bytes,
                          std::string &error) {
   if (!check(ref.location, error))
     return false;
   if (folder.empty()) {
-    error = "its value is needed, but is external data of a model that was read from memory; say where the folder is";
+    error = "its value is needed, but is external data of a model that was "
+            "read from memory; say where the folder is";
     return false;
   }
   SmallString<256> path(folder);
   llvm::sys::path::append(path, ref.location);
   auto refuse = [&](const Twine &why) {
-    error = ("its value is needed, but its external data file '" + path + "' " + why).str();
+    error = ("its value is needed, but its external data file '" + path + "' " +
+             why)
+                .str();
     return false;
   };
   // Opening a FIFO would block.
@@ -119,7 +132,8 @@ bool ExternalFiles::read(const ExternalRef &ref, uint64_t size, llvm::SmallVecto
   if (!fs::is_regular_file(status))
     return refuse("is not a regular file");
   SmallString<256> real;
-  llvm::Expected<fs::file_t> file = fs::openNativeFileForRead(path, fs::OF_None, &real);
+  llvm::Expected<fs::file_t> file =
+      fs::openNativeFileForRead(path, fs::OF_None, &real);
   if (!file)
     return refuse("cannot be read: " + llvm::toString(file.takeError()));
   llvm::scope_exit close([&] { fs::closeFile(*file); });
@@ -129,9 +143,11 @@ bool ExternalFiles::read(const ExternalRef &ref, uint64_t size, llvm::SmallVecto
     return refuse("cannot be read: " + code.message());
   uint64_t offset = static_cast<uint64_t>(ref.offset);
   if (offset > status.getSize() || size > status.getSize() - offset)
-    return refuse("is too short: it has " + Twine(status.getSize()) + " bytes, and the tensor needs " + Twine(size) +
+    return refuse("is too short: it has " + Twine(status.getSize()) +
+                  " bytes, and the tensor needs " + Twine(size) +
                   " from byte " + Twine(offset));
-  auto slice = llvm::MemoryBuffer::getOpenFileSlice(*file, path, size, ref.offset);
+  auto slice =
+      llvm::MemoryBuffer::getOpenFileSlice(*file, path, size, ref.offset);
   if (!slice)
     return refuse("cannot be read: " + slice.getError().message());
   bytes.assign((*slice)->getBufferStart(), (*slice)->getBufferEnd());

@@ -29,26 +29,32 @@ struct ExternalRef {
   int64_t length = -1;
 };
 
-/// Reads the external_data entries of `tensor`. Returns false and sets `error` when an entry is missing or malformed.
-bool parseExternalRef(const ::tandem_onnx::TensorProto &tensor, ExternalRef &ref, std::string &error);
+/// Reads the external_data entries of `tensor`. Returns false and sets `error`
+/// when an entry is missing or malformed.
+bool parseExternalRef(const ::tandem_onnx::TensorProto &tensor,
+                      ExternalRef &ref, std::string &error);
 
-/// Returns false and sets `error` when `location` is not a path inside the model's folder: empty, absolute, with `..`
-/// or with a NUL. Looks at the text only.
+/// Returns false and sets `error` when `location` is not a path inside the
+/// model's folder: empty, absolute, with `..` or with a NUL. Looks at the text
+/// only.
 bool checkExternalLocation(llvm::StringRef location, std::string &error);
 
 /// The files beside a model. Opens nothing until a value is read.
 class ExternalFiles {
 public:
-  /// `folder` is what locations are relative to; empty if there is none (a model from memory).
+  /// `folder` is what locations are relative to; empty if there is none (a
+  /// model from memory).
   explicit ExternalFiles(std::string folder) : folder(std::move(folder)) {}
 
-  /// Checks the text of `location` and, where the file exists, that symbolic links do not lead out of the folder. Each
-  /// distinct location is looked at once.
+  /// Checks the text of `location` and, where the file exists, that symbolic
+  /// links do not lead out of the folder. Each distinct location is looked at
+  /// once.
   bool check(llvm::StringRef location, std::string &error);
 
-  /// Reads exactly `size` bytes. Returns false and sets `error` when the file is missing, too short, not a regular file
-  /// or outside the folder.
-  bool read(const ExternalRef &ref, uint64_t size, llvm::SmallVectorImpl<char> &bytes, std::string &error);
+  /// Reads exactly `size` bytes. Returns false and sets `error` when the file
+  /// is missing, too short, not a regular file or outside the folder.
+  bool read(const ExternalRef &ref, uint64_t size,
+            llvm::SmallVectorImpl<char> &bytes, std::string &error);
 
 private:
   bool isInside(llvm::StringRef realPath);

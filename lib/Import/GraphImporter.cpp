@@ -20,11 +20,13 @@ using namespace mlir;
 using namespace mlir::tandem;
 using namespace mlir::tandem::onnx;
 
-/// The newest that is known; see third_party/onnx. A newer version may change what a node means, so it is refused.
+/// The newest that is known; see third_party/onnx. A newer version may change
+/// what a node means, so it is refused.
 static constexpr int64_t kMinIrVersion = 3, kMaxIrVersion = 14;
 static constexpr int64_t kMinOpset = 7, kMaxOpset = 28;
 
-/// Bodies in bodies, and functions in functions. Protobuf itself stops at about 33 bodies.
+/// Bodies in bodies, and functions in functions. Protobuf itself stops at about
+/// 33 bodies.
 static constexpr unsigned kMaxDepth = 64;
 /// NumPy's limit. With one, ranks cannot grow with each node of a hostile file.
 static constexpr int64_t kMaxRank = 64;
@@ -35,24 +37,34 @@ static constexpr size_t kMaxPrefixLength = 256;
 // Construction, errors, budget
 //===----------------------------------------------------------------------===//
 
-GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName, std::string folder, MLIRContext *context,
+GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
+                             std::string folder, MLIRContext *context,
                              const OnnxImportOptions &options)
-    : file(file), model(file.model()), context(context), options(options), builder(context),
-      fileName(StringAttr::get(context, fileName)), types(context), external(std::move(folder)),
-      reader(file, types, external, std::max<int64_t>(1, options.maxDenseElements)),
+    : file(file), model(file.model()), context(context), options(options),
+      builder(context), fileName(StringAttr::get(context, fileName)),
+      types(context), external(std::move(folder)),
+      reader(file, types, external,
+             std::max<int64_t>(1, options.maxDenseElements)),
       budget((uint64_t(256) << 20) + 64 * file.buffer()->getBufferSize()),
-      outputsName(builder.getStringAttr("tandem.outputs")), dimParamsName(builder.getStringAttr("tandem.dim_params")),
-      nodeNameName(builder.getStringAttr("onnx_node_name")), valueName(builder.getStringAttr("value")),
+      outputsName(builder.getStringAttr("tandem.outputs")),
+      dimParamsName(builder.getStringAttr("tandem.dim_params")),
+      nodeNameName(builder.getStringAttr("onnx_node_name")),
+      valueName(builder.getStringAttr("value")),
       initializerName(builder.getStringAttr("tandem.initializer")),
-      functionNameName(builder.getStringAttr("function_name")), domainNameName(builder.getStringAttr("domain_name")),
-      regionsName(builder.getStringAttr("tandem.regions")), constantOp("onnx.Constant", context),
-      noValueOp("onnx.NoValue", context), yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
-      noneType(builder.getNoneType()) {}
+      functionNameName(builder.getStringAttr("function_name")),
+      domainNameName(builder.getStringAttr("domain_name")),
+      regionsName(builder.getStringAttr("tandem.regions")),
+      constantOp("onnx.Constant", context), noValueOp("onnx.NoValue", context),
+      yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
+      noneType(builder.getNoneType()),
+      signedInt64(builder.getIntegerType(64, /*isSigned=*/true)),
+      emptyString(builder.getStringAttr("")) {}
 
 bool GraphImporter::mayReport() {
   ++numErrors;
   if (numErrors == options.maxErrors + 1)
-    emitError(FileLineColLoc::get(fileName, 0, 0)) << "too many errors; the rest is not shown";
+    emitError(FileLineColLoc::get(fileName, 0, 0))
+        << "too many errors; the rest is not shown";
   return numErrors <= options.maxErrors;
 }
 
@@ -61,9 +73,12 @@ void GraphImporter::modelError(const Twine &message) {
     emitError(FileLineColLoc::get(fileName, 0, 0)) << message;
 }
 
-void GraphImporter::graphError(const Scope &scope, const Twine &message) { modelError(message + scope.where); }
+void GraphImporter::graphError(const Scope &scope, const Twine &message) {
+  modelError(message + scope.where);
+}
 
-std::string GraphImporter::describe(const NodeProto &proto, int64_t index, StringRef spelling,
+std::string GraphImporter::describe(const NodeProto &proto, int64_t index,
+                                    StringRef spelling,
                                     const Scope &scope) const {
   std::string text = ("node #" + Twine(index)).str();
   if (!proto.name().empty())
@@ -75,7 +90,9 @@ std::string GraphImporter::describe(const NodeProto &proto, int64_t index, Strin
 
 void GraphImporter::nodeError(const NodeState &node, const Twine &message) {
   if (mayReport())
-    emitError(node.location) << describe(node.proto, node.index, node.kind.spelling, node.scope) << ": " << message;
+    emitError(node.location)
+        << describe(node.proto, node.index, node.kind.spelling, node.scope)
+        << ": " << message;
 }
 
 bool GraphImporter::charge(uint64_t bytes) {
@@ -83,7 +100,8 @@ bool GraphImporter::charge(uint64_t bytes) {
   if (spent <= budget)
     return true;
   if (!failedBudget)
-    modelError("importing this model needs memory out of proportion to its size; nested functions or long dimension "
+    modelError("importing this model needs memory out of proportion to its "
+               "size; nested functions or long dimension "
                "names multiply");
   failedBudget = true;
   return false;
@@ -93,25 +111,33 @@ bool GraphImporter::charge(uint64_t bytes) {
 // Model
 //===----------------------------------------------------------------------===//
 
-static StringRef canonicalDomain(StringRef domain) { return domain == "ai.onnx" ? StringRef() : domain; }
+static StringRef canonicalDomain(StringRef domain) {
+  return domain == "ai.onnx" ? StringRef() : domain;
+}
 
-static std::string domainName(StringRef domain) { return domain.empty() ? "ai.onnx" : domain.str(); }
+static std::string domainName(StringRef domain) {
+  return domain.empty() ? "ai.onnx" : domain.str();
+}
 
-bool GraphImporter::addOpsets(const google::protobuf::RepeatedPtrField<::tandem_onnx::OperatorSetIdProto> &imports,
-                              const Twine &owner) {
+bool GraphImporter::addOpsets(
+    const google::protobuf::RepeatedPtrField<::tandem_onnx::OperatorSetIdProto>
+        &imports,
+    const Twine &owner) {
   for (const auto &import : imports) {
     StringRef domain = canonicalDomain(import.domain());
     int64_t version = import.version();
     if (domain.empty() && (version < kMinOpset || version > kMaxOpset)) {
-      modelError(owner + " needs opset " + Twine(version) + " of ai.onnx; this importer reads opsets " +
-                 Twine(kMinOpset) + " to " + Twine(kMaxOpset));
+      modelError(owner + " needs opset " + Twine(version) +
+                 " of ai.onnx; this importer reads opsets " + Twine(kMinOpset) +
+                 " to " + Twine(kMaxOpset));
       return false;
     }
     auto [entry, isNew] = opsets.try_emplace(domain, version);
     // Functions may be written against an older opset than the model.
-    if (!isNew && entry->second != version && &imports == &model.opset_import()) {
-      modelError("the model declares opsets " + Twine(entry->second) + " and " + Twine(version) + " of " +
-                 domainName(domain));
+    if (!isNew && entry->second != version &&
+        &imports == &model.opset_import()) {
+      modelError("the model declares opsets " + Twine(entry->second) + " and " +
+                 Twine(version) + " of " + domainName(domain));
       return false;
     }
   }
@@ -123,9 +149,11 @@ bool GraphImporter::checkVersions() {
     modelError("this is not an ONNX model: it has no IR version and no graph");
     return false;
   }
-  if (model.ir_version() < kMinIrVersion || model.ir_version() > kMaxIrVersion) {
-    modelError("the model has IR version " + Twine(model.ir_version()) + "; this importer reads versions " +
-               Twine(kMinIrVersion) + " to " + Twine(kMaxIrVersion));
+  if (model.ir_version() < kMinIrVersion ||
+      model.ir_version() > kMaxIrVersion) {
+    modelError("the model has IR version " + Twine(model.ir_version()) +
+               "; this importer reads versions " + Twine(kMinIrVersion) +
+               " to " + Twine(kMaxIrVersion));
     return false;
   }
   if (!model.has_graph()) {
@@ -139,8 +167,10 @@ bool GraphImporter::checkVersions() {
   return addOpsets(model.opset_import(), "the model");
 }
 
-/// A separator that no protobuf name of a model is expected to have; names that do only miss the cache.
-static void kindKey(StringRef domain, StringRef name, StringRef overload, SmallVectorImpl<char> &key) {
+/// A separator that no protobuf name of a model is expected to have; names that
+/// do only miss the cache.
+static void kindKey(StringRef domain, StringRef name, StringRef overload,
+                    SmallVectorImpl<char> &key) {
   for (StringRef part : {canonicalDomain(domain), name, overload}) {
     key.append(part.begin(), part.end());
     key.push_back('\0');
@@ -151,7 +181,8 @@ bool GraphImporter::collectFunctions() {
   for (const FunctionProto &function : model.functions()) {
     SmallString<64> key;
     kindKey(function.domain(), function.name(), function.overload(), key);
-    std::string spelling = domainName(canonicalDomain(function.domain())) + "::" + function.name();
+    std::string spelling =
+        domainName(canonicalDomain(function.domain())) + "::" + function.name();
     if (!functions.try_emplace(key, &function).second) {
       modelError("function '" + spelling + "' is defined twice");
       return false;
@@ -165,23 +196,31 @@ bool GraphImporter::collectFunctions() {
 static bool isIdentifier(StringRef text) {
   if (text.empty() || llvm::isDigit(text.front()))
     return false;
-  return llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  return llvm::all_of(text,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
 const OpKind &GraphImporter::kindOf(const NodeProto &node) {
   SmallString<64> key;
+  bool isShort = node.domain().empty() && node.overload().empty();
+  if (isShort)
+    if (const std::unique_ptr<OpKind> &known = plainKinds[node.op_type()])
+      return *known;
   kindKey(node.domain(), node.op_type(), node.overload(), key);
-  std::unique_ptr<OpKind> &kind = kinds[key];
+  std::unique_ptr<OpKind> &kind =
+      isShort ? plainKinds[node.op_type()] : kinds[key];
   if (kind)
     return *kind;
 
   StringRef domain = canonicalDomain(node.domain());
   StringRef opType = node.op_type();
   // These are our own spellings, and other names would not print as one word.
-  bool isPlain = domain.empty() && isIdentifier(opType) && opType != "Custom" && opType != "NoValue" &&
-                 opType != "Yield" && opType != "Return" && opType != "EntryPoint";
-  kind = std::make_unique<OpKind>(
-      OperationName(isPlain ? ("onnx." + opType).str() : std::string("onnx.Custom"), context));
+  bool isPlain = domain.empty() && isIdentifier(opType) && opType != "Custom" &&
+                 opType != "NoValue" && opType != "Yield" &&
+                 opType != "Return" && opType != "EntryPoint";
+  kind = std::make_unique<OpKind>(OperationName(
+      isPlain ? ("onnx." + opType).str() : std::string("onnx.Custom"),
+      context));
   kind->spelling = (domain.empty() ? opType : domain + "::" + opType).str();
   kind->function = functions.lookup(key);
   if (!isPlain) {
@@ -200,8 +239,10 @@ const OpKind &GraphImporter::kindOf(const NodeProto &node) {
   kind->infer = findInference(domain, opType);
   if (opType.empty())
     kind->problem = "it has no op type";
-  else if (!kind->function && domain != "com.microsoft" && !opsets.contains(domain))
-    kind->problem = "its domain '" + domainName(domain) + "' is not among the opsets that the model declares";
+  else if (!kind->function && domain != "com.microsoft" &&
+           !opsets.contains(domain))
+    kind->problem = "its domain '" + domainName(domain) +
+                    "' is not among the opsets that the model declares";
   return *kind;
 }
 
@@ -210,7 +251,8 @@ DictionaryAttr GraphImporter::modelAttributes() {
   attributes.set("ir_version", builder.getI64IntegerAttr(model.ir_version()));
   NamedAttrList imports;
   for (const auto &import : model.opset_import())
-    imports.set(domainName(canonicalDomain(import.domain())), builder.getI64IntegerAttr(import.version()));
+    imports.set(domainName(canonicalDomain(import.domain())),
+                builder.getI64IntegerAttr(import.version()));
   attributes.set("opset_imports", imports.getDictionary(context));
   auto addString = [&](StringRef name, const std::string &text) {
     if (!text.empty())
@@ -222,13 +264,16 @@ DictionaryAttr GraphImporter::modelAttributes() {
   addString("doc_string", model.doc_string());
   addString("graph_name", model.graph().name());
   if (model.has_model_version())
-    attributes.set("model_version", builder.getI64IntegerAttr(model.model_version()));
+    attributes.set("model_version",
+                   builder.getI64IntegerAttr(model.model_version()));
   NamedAttrList metadata;
   for (const auto &entry : model.metadata_props())
     if (!entry.key().empty())
-      metadata.push_back(builder.getNamedAttr(entry.key(), builder.getStringAttr(entry.value())));
+      metadata.push_back(builder.getNamedAttr(
+          entry.key(), builder.getStringAttr(entry.value())));
   if (auto duplicate = metadata.findDuplicate())
-    modelError("the model's metadata has '" + duplicate->getName().getValue() + "' twice");
+    modelError("the model's metadata has '" + duplicate->getName().getValue() +
+               "' twice");
   else if (!metadata.empty())
     attributes.set("metadata_props", metadata.getDictionary(context));
   return attributes.getDictionary(context);
@@ -240,7 +285,8 @@ OwningOpRef<ModuleOp> GraphImporter::run() {
   Location location = FileLineColLoc::get(fileName, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   (*module)->setAttr("tandem.onnx", modelAttributes());
-  auto function = func::FuncOp::create(location, "main", builder.getFunctionType({}, {}));
+  auto function =
+      func::FuncOp::create(location, "main", builder.getFunctionType({}, {}));
   module->push_back(function);
   importMain(function);
   if (numErrors != 0)
@@ -259,6 +305,8 @@ void GraphImporter::importMain(func::FuncOp function) {
   llvm::StringMap<const TensorProto *> initializers;
   for (const TensorProto &tensor : graph.initializer())
     initializers.try_emplace(tensor.name(), &tensor);
+  scope.names.reserve(graph.value_info_size() + graph.initializer_size() +
+                      graph.node_size());
   declare(scope, graph.value_info());
   declare(scope, graph.output());
 
@@ -278,14 +326,16 @@ void GraphImporter::importMain(func::FuncOp function) {
     if (!slot)
       continue;
     std::string error;
-    if (input.has_type() && (!convertType(input.type(), slot->info, error) || !checkSize(slot->info, error)))
+    if (input.has_type() && (!convertType(input.type(), slot->info, error) ||
+                             !checkSize(slot->info, error)))
       modelError("graph input '" + input.name() + "' " + error);
     NamedAttrList attributes;
     attributes.set("onnx.name", builder.getStringAttr(input.name()));
     if (initializer) {
       defaults.insert(input.name());
       TensorInfo info;
-      Attribute value = reader.toAttribute(*initializer, resourceName(input.name()), false, info, error);
+      Attribute value = reader.toAttribute(
+          *initializer, resourceName(input.name()), false, info, error);
       if (value)
         attributes.set("tandem.default", value);
       else
@@ -303,7 +353,9 @@ void GraphImporter::importMain(func::FuncOp function) {
     if (!dimParams.empty())
       attributes.set("onnx.dim_params", builder.getStringAttr(dimParams));
     Type type = typeOf(slot->info);
-    slot->value = target.block->addArgument(type, NameLoc::get(builder.getStringAttr(input.name()), scope.callLocation));
+    slot->value = target.block->addArgument(
+        type,
+        NameLoc::get(builder.getStringAttr(input.name()), scope.callLocation));
     argumentTypes.push_back(type);
     argumentAttributes.push_back(attributes.getDictionary(context));
   }
@@ -319,7 +371,8 @@ void GraphImporter::importMain(func::FuncOp function) {
   for (const ValueInfoProto &output : graph.output()) {
     Slot *slot = lookup(scope, output.name());
     if (!slot) {
-      modelError("graph output '" + output.name() + "' is not computed by any node");
+      modelError("graph output '" + output.name() +
+                 "' is not computed by any node");
       continue;
     }
     if (!slot->value)
@@ -345,17 +398,22 @@ void GraphImporter::importMain(func::FuncOp function) {
 // Types
 //===----------------------------------------------------------------------===//
 
-bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape, ValueInfo &info, std::string &error) {
+bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape,
+                                 ValueInfo &info, std::string &error) {
   if (shape.dim_size() > kMaxRank) {
-    error = ("is declared with " + Twine(shape.dim_size()) + " dimensions; at most " + Twine(kMaxRank) + " are read")
+    error = ("is declared with " + Twine(shape.dim_size()) +
+             " dimensions; at most " + Twine(kMaxRank) + " are read")
                 .str();
     return false;
   }
   info.hasRank = true;
   for (const auto &dim : shape.dim()) {
-    if (dim.value_case() == ::tandem_onnx::TensorShapeProto::Dimension::kDimValue) {
+    if (dim.value_case() ==
+        ::tandem_onnx::TensorShapeProto::Dimension::kDimValue) {
       if (dim.dim_value() < 0) {
-        error = ("is declared with the negative dimension " + Twine(dim.dim_value())).str();
+        error = ("is declared with the negative dimension " +
+                 Twine(dim.dim_value()))
+                    .str();
         return false;
       }
       info.dims.push_back(SymInt::constant(dim.dim_value()));
@@ -367,12 +425,14 @@ bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape, V
       continue;
     }
     if (name.size() > kMaxSymbolLength) {
-      error = ("is declared with a dimension whose name has " + Twine(name.size()) + " characters; at most " +
-               Twine(kMaxSymbolLength) + " are read")
-                  .str();
+      error =
+          ("is declared with a dimension whose name has " + Twine(name.size()) +
+           " characters; at most " + Twine(kMaxSymbolLength) + " are read")
+              .str();
       return false;
     }
-    auto [entry, isNew] = symbolIds.try_emplace(name, static_cast<int64_t>(symbolNames.size()));
+    auto [entry, isNew] =
+        symbolIds.try_emplace(name, static_cast<int64_t>(symbolNames.size()));
     if (isNew)
       symbolNames.push_back(entry->getKey());
     info.dims.push_back(SymInt::symbol(entry->second));
@@ -380,11 +440,13 @@ bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape, V
   return true;
 }
 
-bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info, std::string &error) {
+bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info,
+                                std::string &error) {
   auto checkElement = [&](int32_t dataType) {
     if (dataType == 0 || types[dataType])
       return true;
-    error = ("is declared with the unknown element type " + Twine(dataType)).str();
+    error =
+        ("is declared with the unknown element type " + Twine(dataType)).str();
     return false;
   };
   info = ValueInfo();
@@ -400,7 +462,8 @@ bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info, std::st
   case TypeProto::kSequenceType:
   case TypeProto::kOptionalType: {
     bool isSequence = proto.value_case() == TypeProto::kSequenceType;
-    const TypeProto &inner = isSequence ? proto.sequence_type().elem_type() : proto.optional_type().elem_type();
+    const TypeProto &inner = isSequence ? proto.sequence_type().elem_type()
+                                        : proto.optional_type().elem_type();
     ValueInfo element;
     if (!convertType(inner, element, error))
       return false;
@@ -410,11 +473,13 @@ bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info, std::st
   }
   case TypeProto::kMapType: {
     ValueInfo value;
-    if (!checkElement(proto.map_type().key_type()) || !convertType(proto.map_type().value_type(), value, error))
+    if (!checkElement(proto.map_type().key_type()) ||
+        !convertType(proto.map_type().value_type(), value, error))
       return false;
     info.kind = ValueInfo::Other;
     Type key = types[proto.map_type().key_type()];
-    llvm::raw_string_ostream(info.spelling) << "Map<" << (key ? key : noneType) << ", " << typeOf(value) << ">";
+    llvm::raw_string_ostream(info.spelling)
+        << "Map<" << (key ? key : noneType) << ", " << typeOf(value) << ">";
     return true;
   }
   case TypeProto::kSparseTensorType: {
@@ -427,14 +492,16 @@ bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info, std::st
     if (sparse.has_shape() && !convertShape(sparse.shape(), tensor, error))
       return false;
     info.kind = ValueInfo::Other;
-    llvm::raw_string_ostream(info.spelling) << "Sparse<" << typeOf(tensor) << ">";
+    llvm::raw_string_ostream(info.spelling)
+        << "Sparse<" << typeOf(tensor) << ">";
     return true;
   }
   case TypeProto::kOpaqueType:
     info.kind = ValueInfo::Other;
     info.spelling = "Opaque<\"";
-    llvm::raw_string_ostream(info.spelling) << llvm::toHex(proto.opaque_type().domain()) << "\", \""
-                                            << llvm::toHex(proto.opaque_type().name()) << "\">";
+    llvm::raw_string_ostream(info.spelling)
+        << llvm::toHex(proto.opaque_type().domain()) << "\", \""
+        << llvm::toHex(proto.opaque_type().name()) << "\">";
     return true;
   case TypeProto::VALUE_NOT_SET:
     return true;
@@ -443,7 +510,9 @@ bool GraphImporter::convertType(const TypeProto &proto, ValueInfo &info, std::st
 }
 
 Type GraphImporter::typeOf(const ValueInfo &info) {
-  auto opaque = [&](StringRef spelling) { return OpaqueType::get(builder.getStringAttr("onnx"), spelling); };
+  auto opaque = [&](StringRef spelling) {
+    return OpaqueType::get(builder.getStringAttr("onnx"), spelling);
+  };
   switch (info.kind) {
   case ValueInfo::Unknown:
     return noneType;
@@ -461,8 +530,9 @@ Type GraphImporter::typeOf(const ValueInfo &info) {
   case ValueInfo::Sequence:
   case ValueInfo::Optional: {
     std::string spelling;
-    llvm::raw_string_ostream(spelling) << (info.kind == ValueInfo::Sequence ? "Seq<" : "Opt<")
-                                       << (info.element ? typeOf(*info.element) : noneType) << ">";
+    llvm::raw_string_ostream(spelling)
+        << (info.kind == ValueInfo::Sequence ? "Seq<" : "Opt<")
+        << (info.element ? typeOf(*info.element) : noneType) << ">";
     return opaque(spelling);
   }
   case ValueInfo::Other:
@@ -478,13 +548,16 @@ bool GraphImporter::checkSize(const ValueInfo &info, std::string &error) {
   if (!info.isRanked())
     return true;
   if (info.rank() > kMaxRank) {
-    error = ("has " + Twine(info.rank()) + " dimensions; at most " + Twine(kMaxRank) + " are read").str();
+    error = ("has " + Twine(info.rank()) + " dimensions; at most " +
+             Twine(kMaxRank) + " are read")
+                .str();
     return false;
   }
   // Zeros are left out: MLIR multiplies dims in any order.
   int64_t bits = 256;
   for (SymInt dim : info.dims)
-    if (dim.isConstant() && dim.value != 0 && llvm::MulOverflow(bits, dim.value, bits)) {
+    if (dim.isConstant() && dim.value != 0 &&
+        llvm::MulOverflow(bits, dim.value, bits)) {
       error = "has more bytes than 64 bits can count";
       return false;
     }
@@ -505,6 +578,30 @@ void GraphImporter::appendDimParams(const ValueInfo &info, std::string &text) {
   }
 }
 
+ArrayAttr GraphImporter::dimParamsOf(ArrayRef<ValueInfo> infos) {
+  if (llvm::none_of(infos, [](const ValueInfo &info) {
+        return info.isRanked() && llvm::any_of(info.dims, [](SymInt dim) {
+                 return dim.isSymbol();
+               });
+      }))
+    return {};
+  SmallVector<Attribute, 4> texts;
+  for (const ValueInfo &info : infos) {
+    scratch.clear();
+    appendDimParams(info, scratch);
+    charge(scratch.size());
+    if (infos.size() == 1) {
+      ArrayAttr &known = dimParams[scratch];
+      if (!known)
+        known = builder.getArrayAttr(builder.getStringAttr(scratch));
+      return known;
+    }
+    texts.push_back(scratch.empty() ? emptyString
+                                    : builder.getStringAttr(scratch));
+  }
+  return builder.getArrayAttr(texts);
+}
+
 std::string GraphImporter::print(const ValueInfo &info) {
   std::string text;
   llvm::raw_string_ostream(text) << typeOf(info);
@@ -516,7 +613,8 @@ std::string GraphImporter::print(const ValueInfo &info) {
 //===----------------------------------------------------------------------===//
 
 Slot *GraphImporter::slotFor(Scope &scope, StringRef name) {
-  auto [entry, isNew] = scope.names.try_emplace(name, nullptr);
+  auto [entry, isNew] =
+      scope.names.try_emplace(llvm::CachedHashStringRef(name), nullptr);
   if (isNew) {
     entry->second = &scope.slots.emplace_back();
     entry->second->owner = &scope;
@@ -538,15 +636,18 @@ Slot *GraphImporter::define(Scope &scope, StringRef name, int64_t definition) {
       return std::string("an initializer");
     return ("node #" + Twine(definition)).str();
   };
-  graphError(scope, "value '" + name + "' is defined twice, by " + spell(slot->definition) + " and by " +
+  graphError(scope, "value '" + name + "' is defined twice, by " +
+                        spell(slot->definition) + " and by " +
                         spell(definition));
   return nullptr;
 }
 
 Slot *GraphImporter::lookup(const Scope &scope, StringRef name) const {
+  llvm::CachedHashStringRef key(name);
   for (const Scope *at = &scope; at; at = at->parent) {
-    auto entry = at->names.find(name);
-    if (entry != at->names.end() && entry->second->definition != Slot::kUndefined)
+    auto entry = at->names.find(key);
+    if (entry != at->names.end() &&
+        entry->second->definition != Slot::kUndefined)
       return entry->second;
   }
   return nullptr;
@@ -573,13 +674,15 @@ std::string GraphImporter::resourceName(StringRef name) {
   return result;
 }
 
-bool GraphImporter::readElements(const TensorProto &tensor, SymInts &elements, std::string &error) {
+bool GraphImporter::readElements(const TensorProto &tensor, SymInts &elements,
+                                 std::string &error) {
   TensorInfo info;
   SmallVector<int64_t> values;
   if (!reader.check(tensor, info, error))
     return false;
   // Not an error: such a tensor takes no part in shape computations.
-  if (info.numElements > kMaxShapeElements || info.type.getRank() > 1 || !info.type.getElementType().isIntOrIndex() ||
+  if (info.numElements > kMaxShapeElements || info.type.getRank() > 1 ||
+      !info.type.getElementType().isIntOrIndex() ||
       info.type.getElementTypeBitWidth() < 8)
     return false;
   if (!reader.readIntegers(tensor, info, values, error))
@@ -590,11 +693,14 @@ bool GraphImporter::readElements(const TensorProto &tensor, SymInts &elements, s
 }
 
 /// Keeps what shape computations may ask of a constant.
-void GraphImporter::rememberElements(ValueInfo &info, const TensorProto &tensor, const TensorInfo &tensorInfo) {
+void GraphImporter::rememberElements(ValueInfo &info, const TensorProto &tensor,
+                                     const TensorInfo &tensorInfo) {
   bool isBool = tensor.data_type() == TensorProto::BOOL;
-  if (tensor.data_type() != TensorProto::INT64 && tensor.data_type() != TensorProto::INT32 && !isBool)
+  if (tensor.data_type() != TensorProto::INT64 &&
+      tensor.data_type() != TensorProto::INT32 && !isBool)
     return;
-  if (tensorInfo.numElements > kMaxShapeElements || tensorInfo.type.getRank() > 1)
+  if (tensorInfo.numElements > kMaxShapeElements ||
+      tensorInfo.type.getRank() > 1)
     return;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     if (!isBool)
@@ -619,9 +725,11 @@ static ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor) {
   return info;
 }
 
-void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph, const llvm::StringSet<> &skip) {
+void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
+                                       const llvm::StringSet<> &skip) {
   for (const auto &sparse : graph.sparse_initializer())
-    graphError(scope, "initializer '" + sparse.values().name() + "' is sparse; sparse tensors are not supported");
+    graphError(scope, "initializer '" + sparse.values().name() +
+                          "' is sparse; sparse tensors are not supported");
   for (const TensorProto &tensor : graph.initializer()) {
     if (skip.contains(tensor.name()))
       continue;
@@ -634,22 +742,30 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph, co
       continue;
     TensorInfo info;
     std::string error;
-    Attribute value = reader.toAttribute(tensor, resourceName(tensor.name()), false, info, error);
+    Attribute value = reader.toAttribute(tensor, resourceName(tensor.name()),
+                                         false, info, error);
     if (!value || tensor.dims_size() > kMaxRank) {
       if (value)
-        error = ("has " + Twine(tensor.dims_size()) + " dimensions; at most " + Twine(kMaxRank) + " are read").str();
+        error = ("has " + Twine(tensor.dims_size()) + " dimensions; at most " +
+                 Twine(kMaxRank) + " are read")
+                    .str();
       graphError(scope, "initializer '" + tensor.name() + "' " + error);
       slot->value = noValue(scope);
       continue;
     }
     slot->info = infoOf(tensor);
     rememberElements(slot->info, tensor, info);
-    NamedAttrList attributes;
-    attributes.append(initializerName, unit);
-    attributes.append(outputsName, builder.getArrayAttr({builder.getStringAttr(tensor.name())}));
-    attributes.append(valueName, value);
-    Location location = NameLoc::get(builder.getStringAttr(tensor.name()), scope.callLocation);
-    slot->value = createOp(scope, location, constantOp, info.type, {}, attributes)->getResult(0);
+    Attributes attributes;
+    attributes.emplace_back(initializerName, unit);
+    attributes.emplace_back(
+        outputsName,
+        builder.getArrayAttr({builder.getStringAttr(tensor.name())}));
+    attributes.emplace_back(valueName, value);
+    Location location =
+        NameLoc::get(builder.getStringAttr(tensor.name()), scope.callLocation);
+    slot->value =
+        createOp(scope, location, constantOp, info.type, {}, attributes)
+            ->getResult(0);
   }
 }
 
@@ -657,8 +773,10 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph, co
 // Node order
 //===----------------------------------------------------------------------===//
 
-/// Calls `use` for each name that the bodies of `node` take from the graphs around them.
-void GraphImporter::collectCaptures(const NodeProto &node, llvm::function_ref<void(StringRef)> use) {
+/// Calls `use` for each name that the bodies of `node` take from the graphs
+/// around them.
+void GraphImporter::collectCaptures(const NodeProto &node,
+                                    llvm::function_ref<void(StringRef)> use) {
   for (const AttributeProto &attribute : node.attribute()) {
     if (attribute.has_g())
       collectGraphCaptures(attribute.g(), use);
@@ -667,7 +785,8 @@ void GraphImporter::collectCaptures(const NodeProto &node, llvm::function_ref<vo
   }
 }
 
-void GraphImporter::collectGraphCaptures(const GraphProto &graph, llvm::function_ref<void(StringRef)> use) {
+void GraphImporter::collectGraphCaptures(
+    const GraphProto &graph, llvm::function_ref<void(StringRef)> use) {
   llvm::DenseSet<StringRef> local;
   for (const ValueInfoProto &input : graph.input())
     local.insert(input.name());
@@ -689,8 +808,10 @@ void GraphImporter::collectGraphCaptures(const GraphProto &graph, llvm::function
     useOuter(output.name());
 }
 
-bool GraphImporter::sortNodes(const Scope &scope, const Nodes &nodes,
-                              ArrayRef<std::pair<int64_t, int64_t>> dependencies, std::vector<int64_t> &order) {
+bool GraphImporter::sortNodes(
+    const Scope &scope, const Nodes &nodes,
+    ArrayRef<std::pair<int64_t, int64_t>> dependencies,
+    std::vector<int64_t> &order) {
   int64_t count = nodes.size();
   // users[firstUser[i] .. firstUser[i + 1]) wait for node i.
   std::vector<size_t> firstUser(count + 1, 0);
@@ -705,7 +826,8 @@ bool GraphImporter::sortNodes(const Scope &scope, const Nodes &nodes,
   for (auto [user, definition] : dependencies)
     users[next[definition]++] = user;
 
-  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>> ready;
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>>
+      ready;
   for (int64_t i = 0; i != count; ++i)
     if (waitsFor[i] == 0)
       ready.push(i);
@@ -721,7 +843,8 @@ bool GraphImporter::sortNodes(const Scope &scope, const Nodes &nodes,
   if (static_cast<int64_t>(order.size()) == count)
     return true;
 
-  // Every node that is left waits for another one that is left, so going back ends in a cycle.
+  // Every node that is left waits for another one that is left, so going back
+  // ends in a cycle.
   std::vector<int64_t> waitedFor(count, -1);
   for (auto [user, definition] : dependencies)
     if (waitsFor[user] > 0 && waitsFor[definition] > 0)
@@ -738,11 +861,14 @@ bool GraphImporter::sortNodes(const Scope &scope, const Nodes &nodes,
   std::string names;
   ArrayRef<int64_t> cycle = ArrayRef<int64_t>(path).drop_front(step[node]);
   for (int64_t member : cycle.take_front(8))
-    names += (names.empty() ? "" : ", ") + describe(nodes[member], member, nodes[member].op_type(), Scope(scope.callLocation));
+    names += (names.empty() ? "" : ", ") + describe(nodes[member], member,
+                                                    nodes[member].op_type(),
+                                                    Scope(scope.callLocation));
   if (cycle.size() > 8)
     names += ", ...";
-  graphError(scope, "the graph has a cycle of " + Twine(cycle.size()) + (cycle.size() == 1 ? " node" : " nodes") +
-                        ": " + names);
+  graphError(scope, "the graph has a cycle of " + Twine(cycle.size()) +
+                        (cycle.size() == 1 ? " node" : " nodes") + ": " +
+                        names);
   return false;
 }
 
@@ -750,51 +876,69 @@ void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {
   // Definitions first, because nodes may come in any order.
   std::vector<Slot *> outputs, inputs;
   std::vector<size_t> firstOutput, firstInput;
+  outputs.reserve(nodes.size());
+  firstOutput.reserve(nodes.size() + 1);
+  firstInput.reserve(nodes.size() + 1);
+  scope.names.reserve(scope.names.size() + nodes.size());
   for (const auto &[index, node] : llvm::enumerate(nodes)) {
     firstOutput.push_back(outputs.size());
     for (const std::string &output : node.output())
-      outputs.push_back(output.empty() ? nullptr : define(scope, output, static_cast<int64_t>(index)));
+      outputs.push_back(
+          output.empty() ? nullptr
+                         : define(scope, output, static_cast<int64_t>(index)));
   }
   firstOutput.push_back(outputs.size());
 
-  std::vector<std::pair<int64_t, int64_t>> dependencies;
+  inputs.reserve(3 * static_cast<size_t>(nodes.size()));
   bool isSorted = true;
-  auto depend = [&](size_t user, const Slot *slot) {
-    if (slot->owner != &scope || slot->definition < 0)
-      return;
-    dependencies.emplace_back(static_cast<int64_t>(user), slot->definition);
-    isSorted &= slot->definition < static_cast<int64_t>(user);
+  auto isLocal = [&](const Slot *slot) {
+    return slot && slot->owner == &scope && slot->definition >= 0;
   };
   for (const auto &[index, node] : llvm::enumerate(nodes)) {
     firstInput.push_back(inputs.size());
+    int64_t user = static_cast<int64_t>(index);
     for (const auto &[position, input] : llvm::enumerate(node.input())) {
       Slot *slot = input.empty() ? nullptr : lookup(scope, input);
       inputs.push_back(slot);
-      if (slot)
-        depend(index, slot);
-      else if (!input.empty() && mayReport())
-        emitError(FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1))
-            << describe(node, static_cast<int64_t>(index), kindOf(node).spelling, scope) << ": input " << position
-            << " '" << input << "' is not defined anywhere";
+      isSorted &= !isLocal(slot) || slot->definition < user;
+      if (!slot && !input.empty() && mayReport())
+        emitError(
+            FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1))
+            << describe(node, user, kindOf(node).spelling, scope) << ": input "
+            << position << " '" << input << "' is not defined anywhere";
     }
-    size_t user = index;
     collectCaptures(node, [&](StringRef name) {
-      if (Slot *slot = lookup(scope, name))
-        depend(user, slot);
+      Slot *slot = lookup(scope, name);
+      isSorted &= !isLocal(slot) || slot->definition < user;
     });
   }
   firstInput.push_back(inputs.size());
 
   std::vector<int64_t> order;
-  if (!isSorted && !sortNodes(scope, nodes, dependencies, order))
-    return;
+  if (!isSorted) {
+    std::vector<std::pair<int64_t, int64_t>> dependencies;
+    for (int64_t user = 0, e = nodes.size(); user != e; ++user) {
+      for (size_t i = firstInput[user]; i != firstInput[user + 1]; ++i)
+        if (isLocal(inputs[i]))
+          dependencies.emplace_back(user, inputs[i]->definition);
+      collectCaptures(nodes[static_cast<int>(user)], [&](StringRef name) {
+        if (Slot *slot = lookup(scope, name); isLocal(slot))
+          dependencies.emplace_back(user, slot->definition);
+      });
+    }
+    if (!sortNodes(scope, nodes, dependencies, order))
+      return;
+  }
   for (int64_t i = 0, e = nodes.size(); i != e; ++i) {
     int64_t index = isSorted ? i : order[i];
     if (failedBudget || numErrors > options.maxErrors)
       return;
-    importNode(scope, nodes[static_cast<int>(index)], index,
-               ArrayRef<Slot *>(inputs).slice(firstInput[index], firstInput[index + 1] - firstInput[index]),
-               ArrayRef<Slot *>(outputs).slice(firstOutput[index], firstOutput[index + 1] - firstOutput[index]));
+    importNode(
+        scope, nodes[static_cast<int>(index)], index,
+        ArrayRef<Slot *>(inputs).slice(
+            firstInput[index], firstInput[index + 1] - firstInput[index]),
+        ArrayRef<Slot *>(outputs).slice(
+            firstOutput[index], firstOutput[index + 1] - firstOutput[index]));
   }
 }
 
@@ -802,11 +946,26 @@ void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-Operation *GraphImporter::createOp(Scope &scope, Location location, OperationName name, TypeRange results,
-                                   ValueRange operands, NamedAttrList &attributes,
-                                   MutableArrayRef<std::unique_ptr<Region>> regions) {
-  Operation *op = Operation::create(location, name, results, operands, attributes.getDictionary(context),
-                                    /*properties=*/nullptr, /*successors=*/{}, static_cast<unsigned>(regions.size()));
+Operation *
+GraphImporter::createOp(Scope &scope, Location location, OperationName name,
+                        TypeRange results, ValueRange operands,
+                        Attributes &attributes,
+                        MutableArrayRef<std::unique_ptr<Region>> regions) {
+  // A node has a handful of attributes, for which this beats a general sort.
+  auto byName = [](const NamedAttribute &a, const NamedAttribute &b) {
+    return a.getName().getValue() < b.getName().getValue();
+  };
+  if (attributes.size() > 16)
+    llvm::sort(attributes, byName);
+  else
+    for (auto at = attributes.begin(); at != attributes.end(); ++at)
+      std::rotate(std::upper_bound(attributes.begin(), at, *at, byName), at,
+                  at + 1);
+  Operation *op =
+      Operation::create(location, name, results, operands,
+                        DictionaryAttr::getWithSorted(context, attributes),
+                        /*properties=*/nullptr, /*successors=*/{},
+                        static_cast<unsigned>(regions.size()));
   for (auto [index, region] : llvm::enumerate(regions))
     if (region)
       op->getRegion(index).takeBody(*region);
@@ -817,8 +976,10 @@ Operation *GraphImporter::createOp(Scope &scope, Location location, OperationNam
 Value GraphImporter::noValue(Scope &scope) {
   BlockState &target = *scope.target;
   if (!target.noValue) {
-    Operation *op = Operation::create(scope.callLocation, noValueOp, noneType, {},
-                                      builder.getDictionaryAttr(builder.getNamedAttr(valueName, unit)), nullptr, {}, 0);
+    Operation *op = Operation::create(
+        scope.callLocation, noValueOp, noneType, {},
+        builder.getDictionaryAttr(builder.getNamedAttr(valueName, unit)),
+        nullptr, {}, 0);
     target.block->push_front(op);
     target.noValue = op->getResult(0);
   }
@@ -881,9 +1042,11 @@ static const char *kindName(::tandem_onnx::AttributeProto::AttributeType type) {
   return "undefined";
 }
 
-/// Checks that the value of `attribute` is of the kind it says. Writers of proto3 leave zeros and empty lists out, so an
-/// absent value is fine where there is a zero.
-static bool checkKind(const ::tandem_onnx::AttributeProto &attribute, std::string &error) {
+/// Checks that the value of `attribute` is of the kind it says. Writers of
+/// proto3 leave zeros and empty lists out, so an absent value is fine where
+/// there is a zero.
+static bool checkKind(const ::tandem_onnx::AttributeProto &attribute,
+                      std::string &error) {
   using ::tandem_onnx::AttributeProto;
   const std::pair<bool, AttributeProto::AttributeType> present[] = {
       {attribute.has_f(), AttributeProto::FLOAT},
@@ -908,11 +1071,15 @@ static bool checkKind(const ::tandem_onnx::AttributeProto &attribute, std::strin
   }
   for (auto [isPresent, kind] : present) {
     if (isPresent && kind != type) {
-      error = (Twine("says that it is ") + kindName(type) + ", but holds " + kindName(kind)).str();
+      error = (Twine("says that it is ") + kindName(type) + ", but holds " +
+               kindName(kind))
+                  .str();
       return false;
     }
-    bool mayBeAbsent = kind != AttributeProto::TENSOR && kind != AttributeProto::GRAPH &&
-                       kind != AttributeProto::SPARSE_TENSOR && kind != AttributeProto::TYPE_PROTO;
+    bool mayBeAbsent = kind != AttributeProto::TENSOR &&
+                       kind != AttributeProto::GRAPH &&
+                       kind != AttributeProto::SPARSE_TENSOR &&
+                       kind != AttributeProto::TYPE_PROTO;
     if (kind == type && !isPresent && !mayBeAbsent) {
       error = "has no value";
       return false;
@@ -922,6 +1089,8 @@ static bool checkKind(const ::tandem_onnx::AttributeProto &attribute, std::strin
 }
 
 bool GraphImporter::resolveAttributes(NodeState &node) {
+  llvm::StringSet<> names;
+  bool isLong = node.proto.attribute_size() > 16;
   for (const AttributeProto &attribute : node.proto.attribute()) {
     StringRef name = attribute.name();
     auto refuse = [&](const Twine &why) {
@@ -932,19 +1101,26 @@ bool GraphImporter::resolveAttributes(NodeState &node) {
       nodeError(node, "an attribute has no name");
       return false;
     }
-    for (const AttributeProto *other : node.attributes)
-      if (other->name() == attribute.name())
-        return refuse("is given twice");
+    bool isRepeated = isLong ? !names.insert(name).second
+                             : llvm::any_of(node.attributes,
+                                            [&](const AttributeProto *other) {
+                                              return other->name() == name;
+                                            });
+    if (isRepeated)
+      return refuse("is given twice");
     const AttributeProto *resolved = &attribute;
     if (!attribute.ref_attr_name().empty()) {
       if (!node.scope.callAttributes)
-        return refuse("refers to '" + attribute.ref_attr_name() + "', but is in no function");
+        return refuse("refers to '" + attribute.ref_attr_name() +
+                      "', but is in no function");
       resolved = node.scope.callAttributes->lookup(attribute.ref_attr_name());
       // The caller leaves it out, so this node does, too.
       if (!resolved)
         continue;
-      if (attribute.type() != AttributeProto::UNDEFINED && attribute.type() != resolved->type())
-        return refuse("must be " + Twine(kindName(attribute.type())) + ", but the function's caller gives " +
+      if (attribute.type() != AttributeProto::UNDEFINED &&
+          attribute.type() != resolved->type())
+        return refuse("must be " + Twine(kindName(attribute.type())) +
+                      ", but the function's caller gives " +
                       kindName(resolved->type()));
       if (resolved->name() != attribute.name()) {
         if (!charge(resolved->ByteSizeLong() * 4 + 512))
@@ -962,22 +1138,30 @@ bool GraphImporter::resolveAttributes(NodeState &node) {
   return true;
 }
 
-bool GraphImporter::convertAttribute(NodeState &node, const AttributeProto &proto, NamedAttrList &attributes) {
+bool GraphImporter::convertAttribute(NodeState &node,
+                                     const AttributeProto &proto,
+                                     Attributes &attributes) {
   StringRef name = proto.name();
   auto refuse = [&](const Twine &why) {
     nodeError(node, "attribute '" + name + "' " + why);
     return false;
   };
-  bool isReserved = name.starts_with("tandem.") || name == nodeNameName.getValue();
-  bool isCustoms = node.kind.customName && (name == functionNameName.getValue() || name == domainNameName.getValue());
+  bool isReserved =
+      name.starts_with("tandem.") || name == nodeNameName.getValue();
+  bool isCustoms =
+      node.kind.customName && (name == functionNameName.getValue() ||
+                               name == domainNameName.getValue());
   if (isReserved || isCustoms)
     return refuse("has a name that the import uses itself");
 
   auto toAttribute = [&](const TensorProto &tensor) {
     TensorInfo info;
     std::string error;
-    std::string resource = (node.proto.output_size() ? node.proto.output(0) : node.proto.name()) + "." + proto.name();
-    Attribute value = reader.toAttribute(tensor, resourceName(resource), /*readExternal=*/true, info, error);
+    std::string resource =
+        (node.proto.output_size() ? node.proto.output(0) : node.proto.name()) +
+        "." + proto.name();
+    Attribute value = reader.toAttribute(tensor, resourceName(resource),
+                                         /*readExternal=*/true, info, error);
     if (!value)
       refuse(error);
     return value;
@@ -999,12 +1183,15 @@ bool GraphImporter::convertAttribute(NodeState &node, const AttributeProto &prot
     break;
   case AttributeProto::INT:
     if (node.kind.isCast && name == "to") {
-      Type type = proto.i() > 0 && proto.i() < kNumDataTypes ? types[static_cast<int32_t>(proto.i())] : Type();
+      Type type = proto.i() > 0 && proto.i() < kNumDataTypes
+                      ? types[static_cast<int32_t>(proto.i())]
+                      : Type();
       if (!type)
-        return refuse("is " + Twine(proto.i()) + ", which is not an element type");
+        return refuse("is " + Twine(proto.i()) +
+                      ", which is not an element type");
       value = TypeAttr::get(type);
     } else {
-      value = IntegerAttr::get(builder.getIntegerType(64, /*isSigned=*/true), proto.i());
+      value = IntegerAttr::get(signedInt64, proto.i());
     }
     break;
   case AttributeProto::STRING:
@@ -1014,7 +1201,8 @@ bool GraphImporter::convertAttribute(NodeState &node, const AttributeProto &prot
     value = toAttribute(proto.t());
     break;
   case AttributeProto::FLOATS:
-    value = builder.getF32ArrayAttr(ArrayRef<float>(proto.floats().data(), proto.floats_size()));
+    value = builder.getF32ArrayAttr(
+        ArrayRef<float>(proto.floats().data(), proto.floats_size()));
     break;
   case AttributeProto::INTS: {
     SmallVector<int64_t> values(proto.ints().begin(), proto.ints().end());
@@ -1063,13 +1251,25 @@ bool GraphImporter::convertAttribute(NodeState &node, const AttributeProto &prot
   }
   if (!value)
     return false;
-  attributes.append(builder.getStringAttr(name), value);
+  attributes.emplace_back(attributeName(node.kind, name), value);
   return true;
 }
 
+StringAttr GraphImporter::attributeName(const OpKind &kind, StringRef name) {
+  for (StringAttr known : kind.attributeNames)
+    if (known.getValue() == name)
+      return known;
+  StringAttr result = builder.getStringAttr(name);
+  // Nodes that each bring names of their own must not make the list long.
+  if (kind.attributeNames.size() < 8)
+    kind.attributeNames.push_back(result);
+  return result;
+}
+
 /// Constant gives its value in one of several attributes; all become `value`.
-bool GraphImporter::importConstant(NodeState &node, NamedAttrList &attributes) {
-  if (node.attributes.size() != 1 || node.proto.output_size() != 1 || node.proto.input_size() != 0) {
+bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
+  if (node.attributes.size() != 1 || node.proto.output_size() != 1 ||
+      node.proto.input_size() != 0) {
     nodeError(node, "a Constant has one attribute, one output and no input");
     return false;
   }
@@ -1084,7 +1284,9 @@ bool GraphImporter::importConstant(NodeState &node, NamedAttrList &attributes) {
     return proto.type() == type || refuse(Twine("must be ") + kindName(type));
   };
   auto typeFor = [&](int32_t dataType, int64_t count, bool isList) {
-    info = ValueInfo::tensor(dataType, isList ? ArrayRef<SymInt>(SymInt::constant(count)) : ArrayRef<SymInt>());
+    info = ValueInfo::tensor(dataType,
+                             isList ? ArrayRef<SymInt>(SymInt::constant(count))
+                                    : ArrayRef<SymInt>());
     return cast<RankedTensorType>(typeOf(info));
   };
   auto setIntegers = [&](ArrayRef<int64_t> values) {
@@ -1102,7 +1304,8 @@ bool GraphImporter::importConstant(NodeState &node, NamedAttrList &attributes) {
       return false;
     TensorInfo tensorInfo;
     std::string error;
-    value = reader.toAttribute(proto.t(), resourceName(node.proto.output(0)), /*readExternal=*/false, tensorInfo, error);
+    value = reader.toAttribute(proto.t(), resourceName(node.proto.output(0)),
+                               /*readExternal=*/false, tensorInfo, error);
     if (!value)
       return refuse(error);
     info = infoOf(proto.t());
@@ -1110,23 +1313,28 @@ bool GraphImporter::importConstant(NodeState &node, NamedAttrList &attributes) {
   } else if (name == "value_int") {
     if (!expect(AttributeProto::INT))
       return false;
-    value = DenseElementsAttr::get(typeFor(TensorProto::INT64, 1, false), ArrayRef<int64_t>(proto.i()));
+    value = DenseElementsAttr::get(typeFor(TensorProto::INT64, 1, false),
+                                   ArrayRef<int64_t>(proto.i()));
     setIntegers(proto.i());
   } else if (name == "value_ints") {
     if (!expect(AttributeProto::INTS))
       return false;
     SmallVector<int64_t> values(proto.ints().begin(), proto.ints().end());
-    value = DenseElementsAttr::get(typeFor(TensorProto::INT64, proto.ints_size(), true), ArrayRef<int64_t>(values));
+    value = DenseElementsAttr::get(
+        typeFor(TensorProto::INT64, proto.ints_size(), true),
+        ArrayRef<int64_t>(values));
     setIntegers(values);
   } else if (name == "value_float") {
     if (!expect(AttributeProto::FLOAT))
       return false;
-    value = DenseElementsAttr::get(typeFor(TensorProto::FLOAT, 1, false), ArrayRef<float>(proto.f()));
+    value = DenseElementsAttr::get(typeFor(TensorProto::FLOAT, 1, false),
+                                   ArrayRef<float>(proto.f()));
   } else if (name == "value_floats") {
     if (!expect(AttributeProto::FLOATS))
       return false;
-    value = DenseElementsAttr::get(typeFor(TensorProto::FLOAT, proto.floats_size(), true),
-                                   ArrayRef<float>(proto.floats().data(), proto.floats_size()));
+    value = DenseElementsAttr::get(
+        typeFor(TensorProto::FLOAT, proto.floats_size(), true),
+        ArrayRef<float>(proto.floats().data(), proto.floats_size()));
   } else if (name == "value_string" || name == "value_strings") {
     bool isList = name == "value_strings";
     if (!expect(isList ? AttributeProto::STRINGS : AttributeProto::STRING))
@@ -1136,28 +1344,34 @@ bool GraphImporter::importConstant(NodeState &node, NamedAttrList &attributes) {
       values.append(proto.strings().begin(), proto.strings().end());
     else
       values.push_back(proto.s());
-    value = DenseElementsAttr::get(typeFor(TensorProto::STRING, static_cast<int64_t>(values.size()), isList), values);
+    value = DenseElementsAttr::get(typeFor(TensorProto::STRING,
+                                           static_cast<int64_t>(values.size()),
+                                           isList),
+                                   values);
   } else if (name == "sparse_value") {
     return refuse("is sparse; sparse tensors are not supported");
   } else {
     return refuse("is not one that a Constant has");
   }
-  attributes.append(valueName, value);
+  attributes.emplace_back(valueName, value);
   return true;
 }
 
 bool GraphImporter::inferOutputs(NodeState &node) {
   // External data is read only if a shape depends on it.
   bool isDeclared = llvm::all_of(node.outputs, [](const Slot *slot) {
-    return !slot || (slot->declared && slot->declared->has_tensor_type() && slot->declared->tensor_type().has_shape());
+    return !slot || (slot->declared && slot->declared->has_tensor_type() &&
+                     slot->declared->tensor_type().has_shape());
   });
   SmallVector<const ValueInfo *, 8> inputs;
   for (const Slot *slot : node.inputs)
     inputs.push_back(slot && !slot->isAbsent ? &slot->info : nullptr);
-  auto load = [&](const TensorProto &tensor, SymInts &elements, std::string &error) {
+  auto load = [&](const TensorProto &tensor, SymInts &elements,
+                  std::string &error) {
     return readElements(tensor, elements, error);
   };
-  NodeInference inference(node.proto.op_type(), inputs, node.attributes, node.infos, !isDeclared, load);
+  NodeInference inference(node.proto.op_type(), inputs, node.attributes,
+                          node.infos, !isDeclared, load);
   node.kind.infer(inference);
   if (!inference.failed())
     return true;
@@ -1180,19 +1394,32 @@ bool GraphImporter::finishOutput(NodeState &node, size_t index) {
       return false;
     }
     ValueInfo inferred = info;
+    auto warn = [&](const Twine &consequence) {
+      if (numErrors == 0)
+        emitWarning(node.location)
+            << describe(node.proto, node.index, node.kind.spelling, node.scope)
+            << ": output '" << slot->name << "' is declared as "
+            << print(declared) << ", but is " << print(inferred) << "; "
+            << consequence;
+    };
     switch (mergeDeclared(info, declared)) {
     case MergeResult::Ok:
       break;
     case MergeResult::DimConflict:
-      if (numErrors == 0)
-        emitWarning(node.location) << describe(node.proto, node.index, node.kind.spelling, node.scope) << ": output '"
-                                   << slot->name << "' is declared as " << print(declared) << ", but is "
-                                   << print(inferred) << "; the dimensions that differ are taken as unknown";
+      warn("the dimensions that differ are taken as unknown");
+      break;
+    case MergeResult::TypeConflict:
+      // A norm's type may be that of its operand or of its scale, depending on
+      // who wrote it.
+      if (node.kind.spelling == "Identity")
+        warn("it is taken as declared");
       break;
     case MergeResult::Contradiction:
-      nodeError(node, "output '" + slot->name + "' is declared as " + print(declared) + ", but is " + print(inferred));
+      nodeError(node, "output '" + slot->name + "' is declared as " +
+                          print(declared) + ", but is " + print(inferred));
       return false;
     }
+    info.isWeak = false;
   }
   if (checkSize(info, error))
     return true;
@@ -1200,13 +1427,17 @@ bool GraphImporter::finishOutput(NodeState &node, size_t index) {
   return false;
 }
 
-void GraphImporter::importNode(Scope &scope, const NodeProto &proto, int64_t index, ArrayRef<Slot *> inputs,
+void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
+                               int64_t index, ArrayRef<Slot *> inputs,
                                ArrayRef<Slot *> outputs) {
   const OpKind &kind = kindOf(proto);
   StringAttr nodeName;
-  Location location = FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1);
+  Location location =
+      FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1);
   if (!proto.name().empty()) {
-    nodeName = builder.getStringAttr(scope.prefix + proto.name());
+    nodeName = scope.prefix.empty()
+                   ? builder.getStringAttr(proto.name())
+                   : builder.getStringAttr(scope.prefix + proto.name());
     location = NameLoc::get(nodeName, location);
   }
   if (scope.callAttributes)
@@ -1224,7 +1455,7 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto, int64_t ind
   if (kind.function)
     return inlineFunction(node);
 
-  NamedAttrList attributes;
+  Attributes attributes;
   SmallVector<std::unique_ptr<Region>, 1> regions;
   if (kind.special == OpKind::Constant) {
     if (!importConstant(node, attributes))
@@ -1240,34 +1471,31 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto, int64_t ind
   }
 
   SmallVector<Type, 4> resultTypes;
-  SmallVector<Attribute, 4> outputNames, dimParams;
-  bool hasSymbols = false;
+  SmallVector<Attribute, 4> outputNames;
   for (size_t i = 0; i != outputs.size(); ++i) {
     if (!finishOutput(node, i))
       return abandon(node);
     resultTypes.push_back(typeOf(node.infos[i]));
-    outputNames.push_back(outputs[i] ? outputName(scope, outputs[i]->name) : builder.getStringAttr(""));
-    std::string text;
-    appendDimParams(node.infos[i], text);
-    hasSymbols |= !text.empty();
-    if (!charge(text.size()))
-      return;
-    dimParams.push_back(builder.getStringAttr(text));
+    outputNames.push_back(outputs[i] ? outputName(scope, outputs[i]->name)
+                                     : emptyString);
   }
+  if (ArrayAttr names = dimParamsOf(node.infos))
+    attributes.emplace_back(dimParamsName, names);
+  if (failedBudget)
+    return;
   if (!outputNames.empty())
-    attributes.append(outputsName, builder.getArrayAttr(outputNames));
-  if (hasSymbols)
-    attributes.append(dimParamsName, builder.getArrayAttr(dimParams));
+    attributes.emplace_back(outputsName, builder.getArrayAttr(outputNames));
   if (nodeName)
-    attributes.append(nodeNameName, nodeName);
+    attributes.emplace_back(nodeNameName, nodeName);
   if (kind.customName) {
-    attributes.append(functionNameName, kind.customName);
-    attributes.append(domainNameName, kind.customDomain);
+    attributes.emplace_back(functionNameName, kind.customName);
+    attributes.emplace_back(domainNameName, kind.customDomain);
   }
   SmallVector<Value, 4> operands;
   for (const Slot *slot : inputs)
     operands.push_back(valueOf(scope, slot));
-  Operation *op = createOp(scope, location, kind.name, resultTypes, operands, attributes, regions);
+  Operation *op = createOp(scope, location, kind.name, resultTypes, operands,
+                           attributes, regions);
   for (size_t i = 0; i != outputs.size(); ++i) {
     if (!outputs[i])
       continue;
@@ -1280,12 +1508,15 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto, int64_t ind
 // Bodies
 //===----------------------------------------------------------------------===//
 
-std::unique_ptr<Region> GraphImporter::importBody(NodeState &node, const GraphProto &graph, StringRef attributeName,
-                                                  ArrayRef<ValueInfo> given, bool checkCount,
-                                                  SmallVectorImpl<ValueInfo> &results) {
+std::unique_ptr<Region>
+GraphImporter::importBody(NodeState &node, const GraphProto &graph,
+                          StringRef attributeName, ArrayRef<ValueInfo> given,
+                          bool checkCount,
+                          SmallVectorImpl<ValueInfo> &results) {
   auto region = std::make_unique<Region>();
   if (node.scope.depth >= kMaxDepth) {
-    nodeError(node, "bodies and functions are nested more than " + Twine(kMaxDepth) + " deep");
+    nodeError(node, "bodies and functions are nested more than " +
+                        Twine(kMaxDepth) + " deep");
     return region;
   }
   BlockState target;
@@ -1297,7 +1528,9 @@ std::unique_ptr<Region> GraphImporter::importBody(NodeState &node, const GraphPr
   scope.prefix = node.scope.prefix;
   scope.depth = node.scope.depth + 1;
   scope.target = &target;
-  scope.where = (" in " + attributeName + " of " + describe(node.proto, node.index, "", node.scope)).str();
+  scope.where = (" in " + attributeName + " of " +
+                 describe(node.proto, node.index, "", node.scope))
+                    .str();
   if (!charge(1024))
     return region;
 
@@ -1321,19 +1554,23 @@ std::unique_ptr<Region> GraphImporter::importBody(NodeState &node, const GraphPr
         if (!convertType(input.type(), declared, error))
           graphError(scope, "body input '" + input.name() + "' " + error);
         else if (mergeDeclared(info, declared) == MergeResult::Contradiction)
-          graphError(scope, "body input '" + input.name() + "' is declared as " + print(declared) + ", but is fed " +
-                                print(info));
+          graphError(scope, "body input '" + input.name() +
+                                "' is declared as " + print(declared) +
+                                ", but is fed " + print(info));
       }
       if (!checkSize(info, error))
         graphError(scope, "body input '" + input.name() + "' " + error);
       slot->info = std::move(info);
       slot->value = target.block->addArgument(
-          typeOf(slot->info), NameLoc::get(builder.getStringAttr(scope.prefix + input.name()), node.location));
+          typeOf(slot->info),
+          NameLoc::get(builder.getStringAttr(scope.prefix + input.name()),
+                       node.location));
     }
     ++position;
   }
   if (checkCount && position != given.size())
-    nodeError(node, attributeName + " has " + Twine(position) + " inputs, but the node feeds " + Twine(given.size()));
+    nodeError(node, attributeName + " has " + Twine(position) +
+                        " inputs, but the node feeds " + Twine(given.size()));
 
   importInitializers(scope, graph, inputs);
   importNodes(scope, graph.node());
@@ -1341,11 +1578,12 @@ std::unique_ptr<Region> GraphImporter::importBody(NodeState &node, const GraphPr
   for (const ValueInfoProto &output : graph.output()) {
     Slot *slot = lookup(scope, output.name());
     if (!slot)
-      graphError(scope, "output '" + output.name() + "' is not computed by any node");
+      graphError(scope,
+                 "output '" + output.name() + "' is not computed by any node");
     results.push_back(slot ? slot->info : ValueInfo());
     yielded.push_back(valueOf(scope, slot));
   }
-  NamedAttrList attributes;
+  Attributes attributes;
   createOp(scope, node.location, yieldOp, {}, yielded, attributes);
   return region;
 }
@@ -1368,34 +1606,42 @@ static ValueInfo typeOnly(ValueInfo info) {
   return info;
 }
 
-bool GraphImporter::importRegions(NodeState &node, SmallVectorImpl<std::unique_ptr<Region>> &regions,
-                                  NamedAttrList &attributes) {
+bool GraphImporter::importRegions(
+    NodeState &node, SmallVectorImpl<std::unique_ptr<Region>> &regions,
+    Attributes &attributes) {
   auto find = [&](StringRef name) -> const GraphProto * {
     for (const AttributeProto *attribute : node.attributes)
-      if (attribute->name() == name && attribute->type() == AttributeProto::GRAPH)
+      if (attribute->name() == name &&
+          attribute->type() == AttributeProto::GRAPH)
         return &attribute->g();
     nodeError(node, "attribute '" + name + "' must be a graph");
     return nullptr;
   };
   auto inputInfo = [&](size_t index) {
-    return index < node.inputs.size() && node.inputs[index] ? node.inputs[index]->info : ValueInfo();
+    return index < node.inputs.size() && node.inputs[index]
+               ? node.inputs[index]->info
+               : ValueInfo();
   };
   size_t numOutputs = node.infos.size();
   auto countResults = [&](StringRef name, size_t given, size_t wanted) {
     if (given == wanted)
       return true;
-    nodeError(node, name + " has " + Twine(given) + " outputs, but the node needs " + Twine(wanted));
+    nodeError(node, name + " has " + Twine(given) +
+                        " outputs, but the node needs " + Twine(wanted));
     return false;
   };
 
   switch (node.kind.special) {
   case OpKind::If: {
-    const GraphProto *thenGraph = find("then_branch"), *elseGraph = find("else_branch");
+    const GraphProto *thenGraph = find("then_branch"),
+                     *elseGraph = find("else_branch");
     if (!thenGraph || !elseGraph)
       return false;
     SmallVector<ValueInfo> thenResults, elseResults;
-    regions.push_back(importBody(node, *thenGraph, "then_branch", {}, true, thenResults));
-    regions.push_back(importBody(node, *elseGraph, "else_branch", {}, true, elseResults));
+    regions.push_back(
+        importBody(node, *thenGraph, "then_branch", {}, true, thenResults));
+    regions.push_back(
+        importBody(node, *elseGraph, "else_branch", {}, true, elseResults));
     if (!countResults("then_branch", thenResults.size(), numOutputs) ||
         !countResults("else_branch", elseResults.size(), numOutputs))
       return false;
@@ -1407,14 +1653,17 @@ bool GraphImporter::importRegions(NodeState &node, SmallVectorImpl<std::unique_p
     const GraphProto *body = find("body");
     if (!body)
       return false;
-    // Inputs: trip count, condition, carried values. The body's: iteration, condition, carried values.
-    SmallVector<ValueInfo> given = {ValueInfo::tensor(TensorProto::INT64), ValueInfo::tensor(TensorProto::BOOL)};
+    // Inputs: trip count, condition, carried values. The body's: iteration,
+    // condition, carried values.
+    SmallVector<ValueInfo> given = {ValueInfo::tensor(TensorProto::INT64),
+                                    ValueInfo::tensor(TensorProto::BOOL)};
     for (size_t i = 2; i < node.inputs.size(); ++i)
       given.push_back(loopCarried(inputInfo(i)));
     size_t numCarried = given.size() - 2;
     SmallVector<ValueInfo> results;
     regions.push_back(importBody(node, *body, "body", given, true, results));
-    if (!countResults("body", results.size(), numOutputs + 1) || numCarried > numOutputs)
+    if (!countResults("body", results.size(), numOutputs + 1) ||
+        numCarried > numOutputs)
       return false;
     for (size_t i = 0; i != numOutputs; ++i) {
       ValueInfo &result = results[i + 1];
@@ -1434,15 +1683,17 @@ bool GraphImporter::importRegions(NodeState &node, SmallVectorImpl<std::unique_p
       return false;
     int64_t numScanned = 0;
     for (const AttributeProto *attribute : node.attributes)
-      if (attribute->name() == "num_scan_inputs" && attribute->type() == AttributeProto::INT)
+      if (attribute->name() == "num_scan_inputs" &&
+          attribute->type() == AttributeProto::INT)
         numScanned = attribute->i();
-    // Opset 8 had an optional first input and a batch dimension; its types are left to the model.
+    // Opset 8 had an optional first input and a batch dimension; its types are
+    // left to the model.
     bool isBatched = opsets.lookup("") < 9;
     size_t first = isBatched && !node.inputs.empty() ? 1 : 0;
     size_t numFed = node.inputs.size() - first;
     if (numScanned < 0 || static_cast<size_t>(numScanned) > numFed) {
-      nodeError(node, "attribute 'num_scan_inputs' is " + Twine(numScanned) + ", but the node has " +
-                          Twine(numFed) + " inputs");
+      nodeError(node, "attribute 'num_scan_inputs' is " + Twine(numScanned) +
+                          ", but the node has " + Twine(numFed) + " inputs");
       return false;
     }
     size_t numStates = numFed - static_cast<size_t>(numScanned);
@@ -1476,12 +1727,13 @@ bool GraphImporter::importRegions(NodeState &node, SmallVectorImpl<std::unique_p
       graphs.push_back(&graph);
     for (const GraphProto *graph : graphs) {
       SmallVector<ValueInfo> results;
-      regions.push_back(importBody(node, *graph, attribute->name(), {}, false, results));
+      regions.push_back(
+          importBody(node, *graph, attribute->name(), {}, false, results));
       names.push_back(builder.getStringAttr(attribute->name()));
     }
   }
   if (!names.empty())
-    attributes.append(regionsName, builder.getArrayAttr(names));
+    attributes.emplace_back(regionsName, builder.getArrayAttr(names));
   return true;
 }
 
@@ -1498,12 +1750,14 @@ void GraphImporter::inlineFunction(NodeState &node) {
   if (llvm::is_contained(activeCalls, &function))
     return refuse("the function calls itself");
   if (node.scope.depth >= kMaxDepth)
-    return refuse("bodies and functions are nested more than " + Twine(kMaxDepth) + " deep");
+    return refuse("bodies and functions are nested more than " +
+                  Twine(kMaxDepth) + " deep");
   if (static_cast<int>(node.inputs.size()) > function.input_size() ||
       static_cast<int>(node.outputs.size()) > function.output_size())
-    return refuse("the function has " + Twine(function.input_size()) + " inputs and " +
-                  Twine(function.output_size()) + " outputs, but the node has " + Twine(node.inputs.size()) + " and " +
-                  Twine(node.outputs.size()));
+    return refuse("the function has " + Twine(function.input_size()) +
+                  " inputs and " + Twine(function.output_size()) +
+                  " outputs, but the node has " + Twine(node.inputs.size()) +
+                  " and " + Twine(node.outputs.size()));
 
   CallAttributes callAttributes;
   for (const AttributeProto &attribute : function.attribute_proto())
@@ -1517,10 +1771,13 @@ void GraphImporter::inlineFunction(NodeState &node) {
   scope.target = node.scope.target;
   scope.where = (" in function '" + node.kind.spelling + "' called by " +
                  describe(node.proto, node.index, "", node.scope));
-  // Values of a body get the call's name in front, as they must differ from call to call.
+  // Values of a body get the call's name in front, as they must differ from
+  // call to call.
   scope.prefix = node.scope.prefix;
-  scope.prefix += node.proto.name().empty() ? (node.proto.op_type() + "_" + llvm::utostr(nextUnique++))
-                                            : node.proto.name();
+  scope.prefix +=
+      node.proto.name().empty()
+          ? (node.proto.op_type() + "_" + llvm::utostr(nextUnique++))
+          : node.proto.name();
   scope.prefix += '/';
   if (scope.prefix.size() > kMaxPrefixLength)
     scope.prefix = "call_" + llvm::utostr(nextUnique++) + "/";
@@ -1529,7 +1786,8 @@ void GraphImporter::inlineFunction(NodeState &node) {
     Slot *slot = define(scope, function.input(i), Slot::kInput);
     if (!slot)
       return abandon(node);
-    const Slot *argument = i < static_cast<int>(node.inputs.size()) ? node.inputs[i] : nullptr;
+    const Slot *argument =
+        i < static_cast<int>(node.inputs.size()) ? node.inputs[i] : nullptr;
     slot->isAbsent = !argument || argument->isAbsent;
     if (!slot->isAbsent) {
       slot->value = argument->value;
@@ -1541,7 +1799,8 @@ void GraphImporter::inlineFunction(NodeState &node) {
     if (!node.outputs[i])
       continue;
     StringRef name = function.output(static_cast<int>(i));
-    scope.renamed.try_emplace(name, outputName(node.scope, node.outputs[i]->name).getValue());
+    scope.renamed.try_emplace(
+        name, outputName(node.scope, node.outputs[i]->name).getValue());
     Slot *slot = slotFor(scope, name);
     if (!slot->declared)
       slot->declared = node.outputs[i]->declared;
@@ -1557,7 +1816,8 @@ void GraphImporter::inlineFunction(NodeState &node) {
       continue;
     Slot *slot = lookup(scope, function.output(static_cast<int>(i)));
     if (!slot)
-      nodeError(node, "the function's output '" + function.output(static_cast<int>(i)) +
+      nodeError(node, "the function's output '" +
+                          function.output(static_cast<int>(i)) +
                           "' is not computed by any of its nodes");
     node.outputs[i]->value = valueOf(node.scope, slot);
     if (slot)

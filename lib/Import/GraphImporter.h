@@ -18,6 +18,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/CachedHashString.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -38,6 +39,9 @@ struct OpKind {
   /// For onnx.Custom: the names that it carries.
   StringAttr customName, customDomain;
   InferFn infer = nullptr;
+  /// Attribute names that such nodes have had: a few, so a list is the fastest
+  /// map.
+  mutable SmallVector<StringAttr, 4> attributeNames;
   const ::tandem_onnx::FunctionProto *function = nullptr;
   /// "Add" or "com.microsoft::AllReduce", for errors.
   std::string spelling;
@@ -75,16 +79,18 @@ struct BlockState {
 
 /// The names of one graph.
 struct Scope {
-  /// The graph around this one; null for the main graph and for function bodies.
+  /// The graph around this one; null for the main graph and for function
+  /// bodies.
   Scope *parent = nullptr;
-  /// Within a function body: what the call passes. Bodies of control flow in it share the pointer.
+  /// Within a function body: what the call passes. Bodies of control flow in it
+  /// share the pointer.
   const CallAttributes *callAttributes = nullptr;
   /// Within a function body: where the call is, and what its names begin with.
   Location callLocation;
   std::string prefix;
   /// Where this graph is, for errors: " in body of node #3 'loop'".
   std::string where;
-  llvm::DenseMap<StringRef, Slot *> names;
+  llvm::DenseMap<llvm::CachedHashStringRef, Slot *> names;
   /// Names that the values of a function body take in the caller.
   llvm::DenseMap<StringRef, StringRef> renamed;
   std::deque<Slot> slots;
@@ -98,8 +104,8 @@ struct Scope {
 /// Imports one model. Use once.
 class GraphImporter {
 public:
-  GraphImporter(const ModelFile &file, StringRef fileName, std::string folder, MLIRContext *context,
-                const OnnxImportOptions &options);
+  GraphImporter(const ModelFile &file, StringRef fileName, std::string folder,
+                MLIRContext *context, const OnnxImportOptions &options);
 
   /// Null after errors.
   OwningOpRef<ModuleOp> run();
@@ -114,6 +120,8 @@ private:
   using ValueInfoProto = ::tandem_onnx::ValueInfoProto;
   using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
   using ValueInfos = google::protobuf::RepeatedPtrField<ValueInfoProto>;
+
+  using Attributes = SmallVector<NamedAttribute, 8>;
 
   /// A node that is being imported.
   struct NodeState {
@@ -136,9 +144,10 @@ private:
   void modelError(const Twine &message);
   void graphError(const Scope &scope, const Twine &message);
   void nodeError(const NodeState &node, const Twine &message);
-  std::string describe(const NodeProto &proto, int64_t index, StringRef spelling, const Scope &scope) const;
-  /// Accounts for memory that the result needs. Returns false, after one error, when it is out of proportion to the
-  /// file.
+  std::string describe(const NodeProto &proto, int64_t index,
+                       StringRef spelling, const Scope &scope) const;
+  /// Accounts for memory that the result needs. Returns false, after one error,
+  /// when it is out of proportion to the file.
   bool charge(uint64_t bytes);
 
   //===--------------------------------------------------------------------===//
@@ -146,7 +155,8 @@ private:
   //===--------------------------------------------------------------------===//
 
   bool checkVersions();
-  bool addOpsets(const google::protobuf::RepeatedPtrField<::tandem_onnx::OperatorSetIdProto> &imports,
+  bool addOpsets(const google::protobuf::RepeatedPtrField<
+                     ::tandem_onnx::OperatorSetIdProto> &imports,
                  const Twine &owner);
   bool collectFunctions();
   DictionaryAttr modelAttributes();
@@ -158,10 +168,13 @@ private:
   //===--------------------------------------------------------------------===//
 
   bool convertType(const TypeProto &proto, ValueInfo &info, std::string &error);
-  bool convertShape(const ::tandem_onnx::TensorShapeProto &shape, ValueInfo &info, std::string &error);
+  bool convertShape(const ::tandem_onnx::TensorShapeProto &shape,
+                    ValueInfo &info, std::string &error);
   Type typeOf(const ValueInfo &info);
   bool checkSize(const ValueInfo &info, std::string &error);
   void appendDimParams(const ValueInfo &info, std::string &text);
+  /// The value of tandem.dim_params; null if no result has a symbol.
+  ArrayAttr dimParamsOf(ArrayRef<ValueInfo> infos);
   std::string print(const ValueInfo &info);
 
   //===--------------------------------------------------------------------===//
@@ -173,42 +186,59 @@ private:
   Slot *define(Scope &scope, StringRef name, int64_t definition);
   Slot *lookup(const Scope &scope, StringRef name) const;
   void declare(Scope &scope, const ValueInfos &infos);
-  void importInitializers(Scope &scope, const GraphProto &graph, const llvm::StringSet<> &skip);
+  void importInitializers(Scope &scope, const GraphProto &graph,
+                          const llvm::StringSet<> &skip);
   void importNodes(Scope &scope, const Nodes &nodes);
-  /// Puts the nodes into an order in which every value is computed before it is used, keeping theirs where it is one.
-  /// `dependencies[i]` of node `users[i]` must come first. Returns false, after an error, if there is a cycle.
-  bool sortNodes(const Scope &scope, const Nodes &nodes, ArrayRef<std::pair<int64_t, int64_t>> dependencies,
+  /// Puts the nodes into an order in which every value is computed before it is
+  /// used, keeping theirs where it is one. `dependencies[i]` of node `users[i]`
+  /// must come first. Returns false, after an error, if there is a cycle.
+  bool sortNodes(const Scope &scope, const Nodes &nodes,
+                 ArrayRef<std::pair<int64_t, int64_t>> dependencies,
                  std::vector<int64_t> &order);
-  void collectCaptures(const NodeProto &node, llvm::function_ref<void(StringRef)> use);
-  void collectGraphCaptures(const GraphProto &graph, llvm::function_ref<void(StringRef)> use);
-  /// Imports `graph` as a region of `node`. `given` is what the node feeds to the graph's inputs.
-  std::unique_ptr<Region> importBody(NodeState &node, const GraphProto &graph, StringRef attributeName,
-                                     ArrayRef<ValueInfo> given, bool checkCount, SmallVectorImpl<ValueInfo> &results);
+  void collectCaptures(const NodeProto &node,
+                       llvm::function_ref<void(StringRef)> use);
+  void collectGraphCaptures(const GraphProto &graph,
+                            llvm::function_ref<void(StringRef)> use);
+  /// Imports `graph` as a region of `node`. `given` is what the node feeds to
+  /// the graph's inputs.
+  std::unique_ptr<Region> importBody(NodeState &node, const GraphProto &graph,
+                                     StringRef attributeName,
+                                     ArrayRef<ValueInfo> given, bool checkCount,
+                                     SmallVectorImpl<ValueInfo> &results);
 
   //===--------------------------------------------------------------------===//
   // Nodes
   //===--------------------------------------------------------------------===//
 
-  void importNode(Scope &scope, const NodeProto &proto, int64_t index, ArrayRef<Slot *> inputs,
-                  ArrayRef<Slot *> outputs);
+  void importNode(Scope &scope, const NodeProto &proto, int64_t index,
+                  ArrayRef<Slot *> inputs, ArrayRef<Slot *> outputs);
   bool resolveAttributes(NodeState &node);
-  bool convertAttribute(NodeState &node, const AttributeProto &proto, NamedAttrList &attributes);
-  bool importConstant(NodeState &node, NamedAttrList &attributes);
-  bool importRegions(NodeState &node, SmallVectorImpl<std::unique_ptr<Region>> &regions, NamedAttrList &attributes);
+  bool convertAttribute(NodeState &node, const AttributeProto &proto,
+                        Attributes &attributes);
+  bool importConstant(NodeState &node, Attributes &attributes);
+  bool importRegions(NodeState &node,
+                     SmallVectorImpl<std::unique_ptr<Region>> &regions,
+                     Attributes &attributes);
   bool inferOutputs(NodeState &node);
   /// Merges what the model declares of an output into what is inferred.
   bool finishOutput(NodeState &node, size_t index);
   void inlineFunction(NodeState &node);
-  /// Gives the outputs placeholders after an error, so that the import can go on and find more.
+  /// Gives the outputs placeholders after an error, so that the import can go
+  /// on and find more.
   void abandon(NodeState &node);
   Value noValue(Scope &scope);
   Value valueOf(Scope &scope, const Slot *slot);
-  Operation *createOp(Scope &scope, Location location, OperationName name, TypeRange results, ValueRange operands,
-                      NamedAttrList &attributes, MutableArrayRef<std::unique_ptr<Region>> regions = {});
+  Operation *createOp(Scope &scope, Location location, OperationName name,
+                      TypeRange results, ValueRange operands,
+                      Attributes &attributes,
+                      MutableArrayRef<std::unique_ptr<Region>> regions = {});
   std::string resourceName(StringRef name);
   StringAttr outputName(const Scope &scope, StringRef name);
-  bool readElements(const TensorProto &tensor, SymInts &elements, std::string &error);
-  void rememberElements(ValueInfo &info, const TensorProto &tensor, const TensorInfo &tensorInfo);
+  StringAttr attributeName(const OpKind &kind, StringRef name);
+  bool readElements(const TensorProto &tensor, SymInts &elements,
+                    std::string &error);
+  void rememberElements(ValueInfo &info, const TensorProto &tensor,
+                        const TensorInfo &tensorInfo);
 
   const ModelFile &file;
   const ::tandem_onnx::ModelProto &model;
@@ -225,7 +255,9 @@ private:
   uint64_t spent = 0, budget;
 
   llvm::StringMap<int64_t> opsets;
-  llvm::StringMap<std::unique_ptr<OpKind>> kinds;
+  /// By op type for the domain ai.onnx, and by domain, op type and overload for
+  /// all others.
+  llvm::StringMap<std::unique_ptr<OpKind>> plainKinds, kinds;
   llvm::StringMap<const FunctionProto *> functions;
   llvm::StringSet<> resourceNames;
   uint64_t nextUnique = 0;
@@ -237,11 +269,15 @@ private:
   std::vector<StringRef> symbolNames;
 
   /// Names of attributes, looked up once.
-  StringAttr outputsName, dimParamsName, nodeNameName, valueName, initializerName, functionNameName, domainNameName,
-      regionsName;
+  StringAttr outputsName, dimParamsName, nodeNameName, valueName,
+      initializerName, functionNameName, domainNameName, regionsName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
-  Type noneType;
+  Type noneType, signedInt64;
+  StringAttr emptyString;
+  /// The dim_params of ops with one result, by their text.
+  llvm::StringMap<ArrayAttr> dimParams;
+  std::string scratch;
 };
 
 } // namespace mlir::tandem::onnx

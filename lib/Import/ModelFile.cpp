@@ -18,48 +18,59 @@ using llvm::StringRef;
 static google::protobuf::ArenaOptions arenaOptions(size_t fileSize) {
   google::protobuf::ArenaOptions options;
   // Large blocks: a model has tens of thousands of messages.
-  options.start_block_size = std::min<size_t>(std::max<size_t>(fileSize, 4096), 1 << 20);
+  options.start_block_size =
+      std::min<size_t>(std::max<size_t>(fileSize, 4096), 1 << 20);
   options.max_block_size = 1 << 20;
   return options;
 }
 
 ModelFile::ModelFile(std::unique_ptr<llvm::MemoryBuffer> buffer)
     : bytes(std::move(buffer)), arena(arenaOptions(bytes->getBufferSize())),
-      proto(google::protobuf::Arena::CreateMessage<::tandem_onnx::ModelProto>(&arena)) {}
+      proto(google::protobuf::Arena::CreateMessage<::tandem_onnx::ModelProto>(
+          &arena)) {}
 
-std::unique_ptr<ModelFile> ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer, std::string &error) {
+std::unique_ptr<ModelFile>
+ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                 std::string &error) {
   StringRef file = buffer->getBuffer();
   if (file.empty()) {
     error = "the file is empty";
     return nullptr;
   }
   if (file.starts_with("version https://git-lfs")) {
-    error = "this is a Git LFS pointer, not the model: fetch the file with 'git lfs pull'";
+    error = "this is a Git LFS pointer, not the model: fetch the file with "
+            "'git lfs pull'";
     return nullptr;
   }
   std::string skeleton;
   if (!scanModel(file, skeleton, error))
     return nullptr;
   if (skeleton.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    error = "the model without its raw tensor data is larger than 2 GiB, protobuf's limit; store the weights as raw_data or "
+    error = "the model without its raw tensor data is larger than 2 GiB, "
+            "protobuf's limit; store the weights as raw_data or "
             "external data";
     return nullptr;
   }
   std::unique_ptr<ModelFile> result(new ModelFile(std::move(buffer)));
-  if (!result->proto->ParseFromArray(skeleton.data(), static_cast<int>(skeleton.size()))) {
-    error = "the file is damaged or not an ONNX model: protobuf cannot parse it";
+  if (!result->proto->ParseFromArray(skeleton.data(),
+                                     static_cast<int>(skeleton.size()))) {
+    error =
+        "the file is damaged or not an ONNX model: protobuf cannot parse it";
     return nullptr;
   }
   return result;
 }
 
-std::optional<llvm::ArrayRef<char>> ModelFile::rawData(const ::tandem_onnx::TensorProto &tensor) const {
+std::optional<llvm::ArrayRef<char>>
+ModelFile::rawData(const ::tandem_onnx::TensorProto &tensor) const {
   if (!tensor.has_raw_data())
     return std::nullopt;
   std::optional<RawRange> range = decodeRawDescriptor(tensor.raw_data());
   size_t size = bytes->getBufferSize();
-  // The scan writes every descriptor itself; the check keeps a mistake there from reading outside the file.
+  // The scan writes every descriptor itself; the check keeps a mistake there
+  // from reading outside the file.
   if (!range || range->offset > size || range->size > size - range->offset)
     return std::nullopt;
-  return llvm::ArrayRef<char>(bytes->getBufferStart() + range->offset, range->size);
+  return llvm::ArrayRef<char>(bytes->getBufferStart() + range->offset,
+                              range->size);
 }

@@ -20,21 +20,25 @@
 
 namespace mlir::tandem::onnx {
 
-/// A parsed model together with the bytes it came from. Raw tensor data is never copied: the message's raw_data fields
-/// hold descriptors, which `rawData` turns into the bytes of the buffer.
+/// A parsed model together with the bytes it came from. Raw tensor data is
+/// never copied: the message's raw_data fields hold descriptors, which
+/// `rawData` turns into the bytes of the buffer.
 class ModelFile {
 public:
-  /// Parses `buffer`. Returns null and sets `error` to one sentence on malformed input.
+  /// Parses `buffer`. Returns null and sets `error` to one sentence on
+  /// malformed input.
   static std::unique_ptr<ModelFile>
   parse(std::unique_ptr<llvm::MemoryBuffer> buffer, std::string &error);
 
   const ::tandem_onnx::ModelProto &model() const { return *proto; }
 
-  /// The raw data of `tensor`; no value when it has none. Valid while `buffer()` is held.
+  /// The raw data of `tensor`; no value when it has none. Valid while
+  /// `buffer()` is held.
   std::optional<llvm::ArrayRef<char>>
   rawData(const ::tandem_onnx::TensorProto &tensor) const;
 
-  /// The file's bytes. A holder of the pointer keeps them alive after the ModelFile is gone.
+  /// The file's bytes. A holder of the pointer keeps them alive after the
+  /// ModelFile is gone.
   std::shared_ptr<llvm::MemoryBuffer> buffer() const { return bytes; }
 
 private:

@@ -39,29 +39,37 @@ static void loadDialects(MLIRContext *context) {
     context->loadDialect<OnnxDialect>();
 }
 
-OwningOpRef<ModuleOp> mlir::tandem::importOnnxBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRContext *context,
-                                                     const OnnxImportOptions &options) {
+OwningOpRef<ModuleOp>
+mlir::tandem::importOnnxBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                               MLIRContext *context,
+                               const OnnxImportOptions &options) {
   loadDialects(context);
   std::string fileName = buffer->getBufferIdentifier().str();
   std::string error;
-  std::unique_ptr<onnx::ModelFile> file = onnx::ModelFile::parse(std::move(buffer), error);
+  std::unique_ptr<onnx::ModelFile> file =
+      onnx::ModelFile::parse(std::move(buffer), error);
   if (!file) {
     emitError(FileLineColLoc::get(context, fileName, 0, 0)) << error;
     return nullptr;
   }
-  return onnx::GraphImporter(*file, fileName, options.externalDataDir, context, options).run();
+  return onnx::GraphImporter(*file, fileName, options.externalDataDir, context,
+                             options)
+      .run();
 }
 
-OwningOpRef<ModuleOp> mlir::tandem::importOnnxFile(StringRef path, MLIRContext *context,
-                                                   const OnnxImportOptions &options) {
+OwningOpRef<ModuleOp>
+mlir::tandem::importOnnxFile(StringRef path, MLIRContext *context,
+                             const OnnxImportOptions &options) {
   auto refuse = [&](const Twine &why) {
     emitError(FileLineColLoc::get(context, path, 0, 0)) << why;
     return nullptr;
   };
   if (llvm::sys::fs::is_directory(path))
     return refuse("cannot be read: it is a folder");
-  // The file is mapped, not read, if it is large; nothing needs a NUL at its end.
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  // The file is mapped, not read, if it is large; nothing needs a NUL at its
+  // end.
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
   if (!buffer)
     return refuse("cannot be read: " + buffer.getError().message());
   OnnxImportOptions fileOptions = options;
@@ -73,7 +81,9 @@ OwningOpRef<ModuleOp> mlir::tandem::importOnnxFile(StringRef path, MLIRContext *
   return importOnnxBuffer(std::move(*buffer), context, fileOptions);
 }
 
-bool mlir::tandem::isOnnxFileName(StringRef path) { return llvm::sys::path::extension(path) == ".onnx"; }
+bool mlir::tandem::isOnnxFileName(StringRef path) {
+  return llvm::sys::path::extension(path) == ".onnx";
+}
 
 //===----------------------------------------------------------------------===//
 // Diagnostics
@@ -117,14 +127,16 @@ static void printOne(const Diagnostic &diagnostic, llvm::raw_ostream &os) {
   // Names come from the file, so they may hold anything.
   for (char c : diagnostic.str()) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      os << "\\x" << llvm::hexdigit(static_cast<unsigned char>(c) >> 4) << llvm::hexdigit(c & 0xf);
+      os << "\\x" << llvm::hexdigit(static_cast<unsigned char>(c) >> 4)
+         << llvm::hexdigit(c & 0xf);
     else
       os << c;
   }
   os << '\n';
 }
 
-void mlir::tandem::printOnnxDiagnostic(const Diagnostic &diagnostic, llvm::raw_ostream &os) {
+void mlir::tandem::printOnnxDiagnostic(const Diagnostic &diagnostic,
+                                       llvm::raw_ostream &os) {
   printOne(diagnostic, os);
   for (const Diagnostic &note : diagnostic.getNotes())
     printOne(note, os);

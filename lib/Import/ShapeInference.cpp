@@ -42,7 +42,8 @@ const SymInts *NodeInference::elements(size_t index, SymInts &storage) {
   return elements(*info.constant, storage);
 }
 
-const SymInts *NodeInference::elements(const TensorProto &tensor, SymInts &storage) {
+const SymInts *NodeInference::elements(const TensorProto &tensor,
+                                       SymInts &storage) {
   if (tensor.data_location() == TensorProto::EXTERNAL && !readsExternal)
     return nullptr;
   std::string error;
@@ -61,7 +62,8 @@ const AttributeProto *NodeInference::attribute(StringRef name) const {
   return nullptr;
 }
 
-const AttributeProto *NodeInference::typedAttribute(StringRef name, int type, StringRef typeName) {
+const AttributeProto *NodeInference::typedAttribute(StringRef name, int type,
+                                                    StringRef typeName) {
   const AttributeProto *found = attribute(name);
   if (!found || found->type() == type)
     return found;
@@ -70,32 +72,41 @@ const AttributeProto *NodeInference::typedAttribute(StringRef name, int type, St
 }
 
 int64_t NodeInference::intAttribute(StringRef name, int64_t defaultValue) {
-  const AttributeProto *found = typedAttribute(name, AttributeProto::INT, "an integer");
+  const AttributeProto *found =
+      typedAttribute(name, AttributeProto::INT, "an integer");
   return found ? found->i() : defaultValue;
 }
 
 std::optional<int64_t> NodeInference::optionalInt(StringRef name) {
-  const AttributeProto *found = typedAttribute(name, AttributeProto::INT, "an integer");
+  const AttributeProto *found =
+      typedAttribute(name, AttributeProto::INT, "an integer");
   return found ? std::optional<int64_t>(found->i()) : std::nullopt;
 }
 
-void NodeInference::checkFloat(StringRef name) { typedAttribute(name, AttributeProto::FLOAT, "a float"); }
+void NodeInference::checkFloat(StringRef name) {
+  typedAttribute(name, AttributeProto::FLOAT, "a float");
+}
 
-bool NodeInference::intsAttribute(StringRef name, SmallVectorImpl<int64_t> &values) {
-  const AttributeProto *found = typedAttribute(name, AttributeProto::INTS, "a list of integers");
+bool NodeInference::intsAttribute(StringRef name,
+                                  SmallVectorImpl<int64_t> &values) {
+  const AttributeProto *found =
+      typedAttribute(name, AttributeProto::INTS, "a list of integers");
   if (!found)
     return false;
   values.assign(found->ints().begin(), found->ints().end());
   return true;
 }
 
-StringRef NodeInference::stringAttribute(StringRef name, StringRef defaultValue) {
-  const AttributeProto *found = typedAttribute(name, AttributeProto::STRING, "a string");
+StringRef NodeInference::stringAttribute(StringRef name,
+                                         StringRef defaultValue) {
+  const AttributeProto *found =
+      typedAttribute(name, AttributeProto::STRING, "a string");
   return found ? StringRef(found->s()) : defaultValue;
 }
 
 const TensorProto *NodeInference::tensorAttribute(StringRef name) {
-  const AttributeProto *found = typedAttribute(name, AttributeProto::TENSOR, "a tensor");
+  const AttributeProto *found =
+      typedAttribute(name, AttributeProto::TENSOR, "a tensor");
   return found ? &found->t() : nullptr;
 }
 
@@ -103,7 +114,8 @@ const TensorProto *NodeInference::tensorAttribute(StringRef name) {
 // Joining and merging
 //===----------------------------------------------------------------------===//
 
-ValueInfo mlir::tandem::onnx::joinValues(const ValueInfo &a, const ValueInfo &b) {
+ValueInfo mlir::tandem::onnx::joinValues(const ValueInfo &a,
+                                         const ValueInfo &b) {
   ValueInfo result;
   if (a.kind != b.kind)
     return result;
@@ -117,7 +129,8 @@ ValueInfo mlir::tandem::onnx::joinValues(const ValueInfo &a, const ValueInfo &b)
   }
   if (a.kind == ValueInfo::Sequence || a.kind == ValueInfo::Optional) {
     if (a.element && b.element)
-      result.element = std::make_shared<ValueInfo>(joinValues(*a.element, *b.element));
+      result.element =
+          std::make_shared<ValueInfo>(joinValues(*a.element, *b.element));
     return result;
   }
   if (a.dataType == b.dataType)
@@ -130,7 +143,8 @@ ValueInfo mlir::tandem::onnx::joinValues(const ValueInfo &a, const ValueInfo &b)
   return result;
 }
 
-MergeResult mlir::tandem::onnx::mergeDeclared(ValueInfo &inferred, const ValueInfo &declared) {
+MergeResult mlir::tandem::onnx::mergeDeclared(ValueInfo &inferred,
+                                              const ValueInfo &declared) {
   if (declared.kind == ValueInfo::Unknown)
     return MergeResult::Ok;
   if (inferred.kind == ValueInfo::Unknown) {
@@ -149,28 +163,35 @@ MergeResult mlir::tandem::onnx::mergeDeclared(ValueInfo &inferred, const ValueIn
         inferred.element = declared.element;
       return MergeResult::Ok;
     }
-    // A sequence's elements may differ in shape, so only their element type can contradict.
+    // A sequence's elements may differ in shape, so only their element type can
+    // contradict.
     ValueInfo element = *inferred.element;
     MergeResult result = mergeDeclared(element, *declared.element);
-    if (result == MergeResult::Contradiction && element.dataType != declared.element->dataType)
+    if (result == MergeResult::Contradiction &&
+        element.dataType != declared.element->dataType)
       return result;
     inferred.element = declared.element;
     return MergeResult::Ok;
   }
 
-  if (inferred.dataType != 0 && declared.dataType != 0 && inferred.dataType != declared.dataType && !inferred.isWeak)
-    return MergeResult::Contradiction;
-  if (inferred.hasRank && declared.hasRank && inferred.dims.size() != declared.dims.size())
+  MergeResult result = MergeResult::Ok;
+  if (inferred.dataType != 0 && declared.dataType != 0 &&
+      inferred.dataType != declared.dataType) {
+    if (!inferred.isWeak)
+      return MergeResult::Contradiction;
+    result = MergeResult::TypeConflict;
+  }
+  if (inferred.hasRank && declared.hasRank &&
+      inferred.dims.size() != declared.dims.size())
     return MergeResult::Contradiction;
   if (declared.dataType != 0)
     inferred.dataType = declared.dataType;
   if (!declared.hasRank)
-    return MergeResult::Ok;
+    return result;
   if (!inferred.hasRank) {
     inferred.setDims(declared.dims);
-    return MergeResult::Ok;
+    return result;
   }
-  MergeResult result = MergeResult::Ok;
   for (auto [mine, theirs] : llvm::zip(inferred.dims, declared.dims)) {
     if (theirs.isUnknown() || mine.isSame(theirs))
       continue;
@@ -203,7 +224,8 @@ void copyShape(ValueInfo &out, const ValueInfo &in) {
 }
 
 /// Makes output `index` a tensor of `dataType`, shaped like `in`.
-void setLike(NodeInference &n, size_t index, int32_t dataType, const ValueInfo &in) {
+void setLike(NodeInference &n, size_t index, int32_t dataType,
+             const ValueInfo &in) {
   if (!n.hasOutput(index))
     return;
   n.outputs[index] = ValueInfo::tensor(dataType);
@@ -215,7 +237,8 @@ void setTensor(NodeInference &n, size_t index, int32_t dataType) {
     n.outputs[index] = ValueInfo::tensor(dataType);
 }
 
-void setTensor(NodeInference &n, size_t index, int32_t dataType, ArrayRef<SymInt> dims) {
+void setTensor(NodeInference &n, size_t index, int32_t dataType,
+               ArrayRef<SymInt> dims) {
   if (n.hasOutput(index))
     n.outputs[index] = ValueInfo::tensor(dataType, dims);
 }
@@ -241,7 +264,8 @@ bool normalizeAxis(NodeInference &n, int64_t &axis, int64_t rank) {
 }
 
 /// The elements of input `index` if all are constants.
-bool constantElements(NodeInference &n, size_t index, SmallVectorImpl<int64_t> &values) {
+bool constantElements(NodeInference &n, size_t index,
+                      SmallVectorImpl<int64_t> &values) {
   SymInts storage;
   const SymInts *elements = n.elements(index, storage);
   if (!elements)
@@ -256,11 +280,16 @@ bool constantElements(NodeInference &n, size_t index, SmallVectorImpl<int64_t> &
 
 /// The number of elements of a rank-1 input; -1 if it is not known.
 int64_t lengthOf(const ValueInfo &info) {
-  return info.isRanked() && info.rank() == 1 && info.dims[0].isConstant() ? info.dims[0].value : -1;
+  return info.isRanked() && info.rank() == 1 && info.dims[0].isConstant()
+             ? info.dims[0].value
+             : -1;
 }
 
-/// A size computed from constants: unknown if the computation overflowed or went below zero.
-SymInt size(int64_t value) { return value >= 0 ? SymInt::constant(value) : SymInt(); }
+/// A size computed from constants: unknown if the computation overflowed or
+/// went below zero.
+SymInt size(int64_t value) {
+  return value >= 0 ? SymInt::constant(value) : SymInt();
+}
 
 /// The product of dims where it is a constant or one symbol.
 SymInt productOf(ArrayRef<SymInt> dims) {
@@ -302,7 +331,8 @@ SymInt broadcastDim(NodeInference &n, SymInt a, SymInt b) {
     return a;
   if (a.isConstant() && b.isConstant()) {
     if (a.value != b.value)
-      n.fail("dimensions " + Twine(a.value) + " and " + Twine(b.value) + " do not broadcast");
+      n.fail("dimensions " + Twine(a.value) + " and " + Twine(b.value) +
+             " do not broadcast");
     return a;
   }
   if (a.isConstant())
@@ -312,7 +342,8 @@ SymInt broadcastDim(NodeInference &n, SymInt a, SymInt b) {
   return a.isSame(b) ? a : SymInt();
 }
 
-SymInts broadcastDims(NodeInference &n, ArrayRef<SymInt> a, ArrayRef<SymInt> b) {
+SymInts broadcastDims(NodeInference &n, ArrayRef<SymInt> a,
+                      ArrayRef<SymInt> b) {
   SymInts result(std::max(a.size(), b.size()));
   for (size_t i = 0; i != result.size(); ++i) {
     SymInt x = i < a.size() ? a[a.size() - 1 - i] : SymInt::constant(1);
@@ -342,35 +373,40 @@ int32_t commonType(NodeInference &n) {
     if (!input || !input->isTensor() || input->dataType == 0)
       continue;
     if (common != 0 && input->dataType != common)
-      n.fail("operands have different element types, " + dataTypeName(common) + " and " +
-             dataTypeName(input->dataType));
+      n.fail("operands have different element types, " + dataTypeName(common) +
+             " and " + dataTypeName(input->dataType));
     common = input->dataType;
   }
   return common;
 }
 
 /// Applies `f` to the elements of inputs 0 and 1, a single one being repeated.
-void combineElements(NodeInference &n, llvm::function_ref<SymInt(SymInt, SymInt)> f) {
+void combineElements(NodeInference &n,
+                     llvm::function_ref<SymInt(SymInt, SymInt)> f) {
   SymInts storageA, storageB;
   if (n.inputs.size() != 2 || !n.hasOutput(0))
     return;
-  // Only shape arithmetic has elements on one side at least; looking costs nothing otherwise.
+  // Only shape arithmetic has elements on one side at least; looking costs
+  // nothing otherwise.
   if (!n.input(0).elements && !n.input(1).elements)
     return;
   const SymInts *a = n.elements(0, storageA);
   const SymInts *b = n.elements(1, storageB);
-  if (!a || !b || a->empty() || b->empty() || (a->size() != b->size() && a->size() != 1 && b->size() != 1))
+  if (!a || !b || a->empty() || b->empty() ||
+      (a->size() != b->size() && a->size() != 1 && b->size() != 1))
     return;
   if (n.input(0).rank() > 1 || n.input(1).rank() > 1)
     return;
   SymInts result;
   for (size_t i = 0, e = std::max(a->size(), b->size()); i != e; ++i)
-    result.push_back(f((*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]));
+    result.push_back(
+        f((*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]));
   setElements(n, 0, std::move(result));
 }
 
-/// The axes of an op that takes them as attribute or, in newer opsets, as input 1. No value if they are an input that is
-/// not known; `given` says whether there are any.
+/// The axes of an op that takes them as attribute or, in newer opsets, as
+/// input 1. No value if they are an input that is not known; `given` says
+/// whether there are any.
 std::optional<SmallVector<int64_t>> readAxes(NodeInference &n, bool &given) {
   SmallVector<int64_t> axes;
   given = n.intsAttribute("axes", axes);
@@ -385,8 +421,10 @@ std::optional<SmallVector<int64_t>> readAxes(NodeInference &n, bool &given) {
   return values;
 }
 
-/// Marks the axes in a mask of `rank` bits. Reports axes that are out of range or named twice.
-bool axesMask(NodeInference &n, ArrayRef<int64_t> axes, int64_t rank, SmallVectorImpl<bool> &mask) {
+/// Marks the axes in a mask of `rank` bits. Reports axes that are out of range
+/// or named twice.
+bool axesMask(NodeInference &n, ArrayRef<int64_t> axes, int64_t rank,
+              SmallVectorImpl<bool> &mask) {
   mask.assign(rank, false);
   for (int64_t axis : axes) {
     if (!normalizeAxis(n, axis, rank))
@@ -405,12 +443,18 @@ bool axesMask(NodeInference &n, ArrayRef<int64_t> axes, int64_t rank, SmallVecto
 //===----------------------------------------------------------------------===//
 
 /// Output 0 is like input 0.
-void inferSame(NodeInference &n) { setLike(n, 0, n.input(0).dataType, n.input(0)); }
+void inferSame(NodeInference &n) {
+  setLike(n, 0, n.input(0).dataType, n.input(0));
+}
 
-/// Output 0 is input 0, whatever it is.
+/// Output 0 is input 0, whatever it is. PyTorch's exporter leaves Identity
+/// nodes on buffers that it converted only in what it declares, so a declared
+/// type is taken.
 void inferIdentity(NodeInference &n) {
-  if (n.hasOutput(0))
-    n.outputs[0] = n.input(0);
+  if (!n.hasOutput(0))
+    return;
+  n.outputs[0] = n.input(0);
+  n.outputs[0].isWeak = true;
 }
 
 /// Like input 0, but boolean.
@@ -429,21 +473,26 @@ void inferDropout(NodeInference &n) {
 SymInt addSym(SymInt a, SymInt b) {
   int64_t sum;
   if (a.isConstant() && b.isConstant())
-    return llvm::AddOverflow(a.value, b.value, sum) ? SymInt() : SymInt::constant(sum);
+    return llvm::AddOverflow(a.value, b.value, sum) ? SymInt()
+                                                    : SymInt::constant(sum);
   return a.isConstant(0) ? b : b.isConstant(0) ? a : SymInt();
 }
 
 SymInt subSym(SymInt a, SymInt b) {
   int64_t difference;
   if (a.isConstant() && b.isConstant())
-    return llvm::SubOverflow(a.value, b.value, difference) ? SymInt() : SymInt::constant(difference);
+    return llvm::SubOverflow(a.value, b.value, difference)
+               ? SymInt()
+               : SymInt::constant(difference);
   return b.isConstant(0) ? a : SymInt();
 }
 
 SymInt mulSym(SymInt a, SymInt b) {
   int64_t product;
   if (a.isConstant() && b.isConstant())
-    return llvm::MulOverflow(a.value, b.value, product) ? SymInt() : SymInt::constant(product);
+    return llvm::MulOverflow(a.value, b.value, product)
+               ? SymInt()
+               : SymInt::constant(product);
   if (a.isConstant(0) || b.isConstant(0))
     return SymInt::constant(0);
   return a.isConstant(1) ? b : b.isConstant(1) ? a : SymInt();
@@ -472,7 +521,9 @@ void inferArithmetic(NodeInference &n) {
 }
 
 /// Pow, BitShift, PRelu: the element type is the first operand's.
-void inferFirstTyped(NodeInference &n) { broadcastInputs(n, n.input(0).dataType); }
+void inferFirstTyped(NodeInference &n) {
+  broadcastInputs(n, n.input(0).dataType);
+}
 
 void inferCompare(NodeInference &n) {
   commonType(n);
@@ -485,7 +536,8 @@ void inferCompare(NodeInference &n) {
     if (a.isSame(b))
       return SymInt::constant(1);
     // A symbol is a size and so not negative.
-    if ((a.isSymbol() && b.isConstant() && b.value < 0) || (b.isSymbol() && a.isConstant() && a.value < 0))
+    if ((a.isSymbol() && b.isConstant() && b.value < 0) ||
+        (b.isSymbol() && a.isConstant() && a.value < 0))
       return SymInt::constant(0);
     return SymInt();
   });
@@ -494,9 +546,12 @@ void inferCompare(NodeInference &n) {
 void inferLogical(NodeInference &n) { broadcastInputs(n, kBool); }
 
 void inferWhere(NodeInference &n) {
-  int32_t dataType = n.input(1).dataType ? n.input(1).dataType : n.input(2).dataType;
-  if (n.input(1).dataType && n.input(2).dataType && n.input(1).dataType != n.input(2).dataType)
-    n.fail("operands have different element types, " + dataTypeName(n.input(1).dataType) + " and " +
+  int32_t dataType =
+      n.input(1).dataType ? n.input(1).dataType : n.input(2).dataType;
+  if (n.input(1).dataType && n.input(2).dataType &&
+      n.input(1).dataType != n.input(2).dataType)
+    n.fail("operands have different element types, " +
+           dataTypeName(n.input(1).dataType) + " and " +
            dataTypeName(n.input(2).dataType));
   broadcastInputs(n, dataType);
   if (!n.input(0).elements)
@@ -514,12 +569,16 @@ void inferWhere(NodeInference &n) {
       return list.size() == 1 ? list[0] : i < list.size() ? list[i] : SymInt();
     };
     SymInt c = at(condition);
-    result.push_back(c.isConstant() ? at(c.value ? *a : *b) : at(*a).isSame(at(*b)) ? at(*a) : SymInt());
+    result.push_back(c.isConstant()          ? at(c.value ? *a : *b)
+                     : at(*a).isSame(at(*b)) ? at(*a)
+                                             : SymInt());
   }
   setElements(n, 0, std::move(result));
 }
 
-bool isShapeType(int32_t dataType) { return dataType == kInt64 || dataType == TensorProto::INT32; }
+bool isShapeType(int32_t dataType) {
+  return dataType == kInt64 || dataType == TensorProto::INT32;
+}
 
 void inferCast(NodeInference &n) {
   std::optional<int64_t> to = n.optionalInt("to");
@@ -530,17 +589,20 @@ void inferCast(NodeInference &n) {
     return;
   }
   if (*to <= 0 || *to >= kNumDataTypes) {
-    n.fail("attribute 'to' is " + Twine(*to) + ", which is not an element type");
+    n.fail("attribute 'to' is " + Twine(*to) +
+           ", which is not an element type");
     return;
   }
   setLike(n, 0, static_cast<int32_t>(*to), n.input(0));
-  if (n.hasOutput(0) && isShapeType(static_cast<int32_t>(*to)) && isShapeType(n.input(0).dataType))
+  if (n.hasOutput(0) && isShapeType(static_cast<int32_t>(*to)) &&
+      isShapeType(n.input(0).dataType))
     n.outputs[0].elements = n.input(0).elements;
 }
 
 void inferCastLike(NodeInference &n) {
   setLike(n, 0, n.input(1).dataType, n.input(0));
-  if (n.hasOutput(0) && isShapeType(n.input(1).dataType) && isShapeType(n.input(0).dataType))
+  if (n.hasOutput(0) && isShapeType(n.input(1).dataType) &&
+      isShapeType(n.input(0).dataType))
     n.outputs[0].elements = n.input(0).elements;
 }
 
@@ -548,7 +610,8 @@ void inferCastLike(NodeInference &n) {
 void inferTypedLike(NodeInference &n) {
   int64_t dataType = n.intAttribute("dtype", n.input(0).dataType);
   if (dataType < 0 || dataType >= kNumDataTypes)
-    return n.fail("attribute 'dtype' is " + Twine(dataType) + ", which is not an element type");
+    return n.fail("attribute 'dtype' is " + Twine(dataType) +
+                  ", which is not an element type");
   setLike(n, 0, static_cast<int32_t>(dataType), n.input(0));
 }
 
@@ -562,7 +625,10 @@ void inferQuantize(NodeInference &n) {
 
 void inferDequantize(NodeInference &n) {
   int64_t output = n.intAttribute("output_dtype", 0);
-  setLike(n, 0, output > 0 && output < kNumDataTypes ? static_cast<int32_t>(output) : n.input(1).dataType, n.input(0));
+  setLike(n, 0,
+          output > 0 && output < kNumDataTypes ? static_cast<int32_t>(output)
+                                               : n.input(1).dataType,
+          n.input(0));
 }
 
 void inferDynamicQuantize(NodeInference &n) {
@@ -576,7 +642,8 @@ void inferDynamicQuantize(NodeInference &n) {
 //===----------------------------------------------------------------------===//
 
 /// The dims of a norm's statistics: 1 from `axis` on.
-void setStatistics(NodeInference &n, size_t index, int32_t dataType, int64_t axis) {
+void setStatistics(NodeInference &n, size_t index, int32_t dataType,
+                   int64_t axis) {
   if (!n.hasOutput(index))
     return;
   n.outputs[index] = ValueInfo::tensor(dataType);
@@ -597,12 +664,15 @@ void inferNorm(NodeInference &n) {
   if (n.failed() || (x.isRanked() && !normalizeAxis(n, axis, x.rank())))
     return;
   inferSame(n);
-  // The norms without a mean declare the type of the scale, which writers take for that of x.
-  if (n.hasOutput(0) && n.input(1).dataType != 0 && n.input(1).dataType != x.dataType) {
+  // The norms without a mean declare the type of the scale, which writers take
+  // for that of x.
+  if (n.hasOutput(0) && n.input(1).dataType != 0 &&
+      n.input(1).dataType != x.dataType) {
     n.outputs[0].dataType = n.input(1).dataType;
     n.outputs[0].isWeak = true;
   }
-  int32_t statistics = stash > 0 && stash < kNumDataTypes ? static_cast<int32_t>(stash) : kFloat;
+  int32_t statistics =
+      stash > 0 && stash < kNumDataTypes ? static_cast<int32_t>(stash) : kFloat;
   setStatistics(n, 1, statistics, axis);
   setStatistics(n, 2, statistics, axis);
 }
@@ -612,7 +682,8 @@ void inferSkipNorm(NodeInference &n) {
   n.checkFloat("epsilon");
   const ValueInfo &x = n.input(0);
   if (x.dataType && n.input(1).dataType && x.dataType != n.input(1).dataType)
-    n.fail("operands have different element types, " + dataTypeName(x.dataType) + " and " +
+    n.fail("operands have different element types, " +
+           dataTypeName(x.dataType) + " and " +
            dataTypeName(n.input(1).dataType));
   setLike(n, 0, x.dataType, x);
   int64_t last = x.isRanked() ? std::max<int64_t>(0, x.rank() - 1) : 0;
@@ -664,7 +735,8 @@ void inferArgReduce(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 0);
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, kInt64);
-  if (n.failed() || !x.isRanked() || !n.hasOutput(0) || !normalizeAxis(n, axis, x.rank()))
+  if (n.failed() || !x.isRanked() || !n.hasOutput(0) ||
+      !normalizeAxis(n, axis, x.rank()))
     return;
   SymInts dims = x.dims;
   if (keep)
@@ -706,7 +778,8 @@ void inferGather(NodeInference &n) {
   const ValueInfo &data = n.input(0);
   const ValueInfo &indices = n.input(1);
   setTensor(n, 0, data.dataType);
-  if (n.failed() || !data.isRanked() || !normalizeAxis(n, axis, data.rank()) || !indices.isRanked() || !n.hasOutput(0))
+  if (n.failed() || !data.isRanked() || !normalizeAxis(n, axis, data.rank()) ||
+      !indices.isRanked() || !n.hasOutput(0))
     return;
   SymInts dims(data.dims.begin(), data.dims.begin() + axis);
   dims.append(indices.dims.begin(), indices.dims.end());
@@ -724,25 +797,30 @@ void inferGather(NodeInference &n) {
   SymInts result;
   for (int64_t position : positions) {
     if (position < -length || position >= length)
-      return n.fail("index " + Twine(position) + " is out of range for " + Twine(length) + " elements");
+      return n.fail("index " + Twine(position) + " is out of range for " +
+                    Twine(length) + " elements");
     result.push_back((*elements)[position < 0 ? position + length : position]);
   }
   setElements(n, 0, std::move(result));
 }
 
-void inferGatherElements(NodeInference &n) { setLike(n, 0, n.input(0).dataType, n.input(1)); }
+void inferGatherElements(NodeInference &n) {
+  setLike(n, 0, n.input(0).dataType, n.input(1));
+}
 
 void inferGatherND(NodeInference &n) {
   int64_t batch = n.intAttribute("batch_dims", 0);
   const ValueInfo &data = n.input(0);
   const ValueInfo &indices = n.input(1);
   setTensor(n, 0, data.dataType);
-  if (!data.isRanked() || !indices.isRanked() || !n.hasOutput(0) || indices.rank() == 0 ||
-      !indices.dims.back().isConstant())
+  if (!data.isRanked() || !indices.isRanked() || !n.hasOutput(0) ||
+      indices.rank() == 0 || !indices.dims.back().isConstant())
     return;
   int64_t depth = indices.dims.back().value;
-  if (batch < 0 || depth < 0 || batch >= indices.rank() || depth > data.rank() - batch)
-    return n.fail("indices of depth " + Twine(depth) + " after " + Twine(batch) + " batch dims do not fit rank " +
+  if (batch < 0 || depth < 0 || batch >= indices.rank() ||
+      depth > data.rank() - batch)
+    return n.fail("indices of depth " + Twine(depth) + " after " +
+                  Twine(batch) + " batch dims do not fit rank " +
                   Twine(data.rank()));
   SymInts dims(indices.dims.begin(), indices.dims.end() - 1);
   dims.append(data.dims.begin() + batch + depth, data.dims.end());
@@ -767,7 +845,8 @@ void inferConcat(NodeInference &n) {
       continue;
     }
     if (ranked && ranked->rank() != input->rank())
-      return n.fail("operands have ranks " + Twine(ranked->rank()) + " and " + Twine(input->rank()));
+      return n.fail("operands have ranks " + Twine(ranked->rank()) + " and " +
+                    Twine(input->rank()));
     ranked = input;
   }
   int64_t axis = *axisAttribute;
@@ -780,19 +859,22 @@ void inferConcat(NodeInference &n) {
       continue;
     for (int64_t i = 0; i != input->rank(); ++i)
       if (i != axis)
-        dims[i] = unifyDims(n, dims[i], input->dims[i], "dimension " + Twine(i) + " of the operands");
+        dims[i] = unifyDims(n, dims[i], input->dims[i],
+                            "dimension " + Twine(i) + " of the operands");
     total = total.isUnknown() ? total : addSym(total, input->dims[axis]);
   }
   dims[axis] = total;
   n.outputs[0].setDims(dims);
 
-  if (ranked->rank() != 1 || !isShapeType(dataType) || !total.isConstant() || total.value > kMaxShapeElements)
+  if (ranked->rank() != 1 || !isShapeType(dataType) || !total.isConstant() ||
+      total.value > kMaxShapeElements)
     return;
   SymInts result;
   for (size_t i = 0; i != n.inputs.size(); ++i) {
     SymInts storage;
     const SymInts *elements = n.elements(i, storage);
-    if (elements && static_cast<int64_t>(elements->size()) == lengthOf(n.input(i)))
+    if (elements &&
+        static_cast<int64_t>(elements->size()) == lengthOf(n.input(i)))
       result.append(elements->begin(), elements->end());
     else
       result.append(lengthOf(n.input(i)), SymInt());
@@ -800,7 +882,8 @@ void inferConcat(NodeInference &n) {
   setElements(n, 0, std::move(result));
 }
 
-/// The dim that stands for -1 in a Reshape: what is left of `in` when `out` is divided off.
+/// The dim that stands for -1 in a Reshape: what is left of `in` when `out` is
+/// divided off.
 SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out, size_t hole) {
   SymInts top(in.begin(), in.end());
   int64_t numerator = 1, denominator = 1;
@@ -814,7 +897,8 @@ SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out, size_t hole) {
         return SymInt();
       continue;
     }
-    auto match = llvm::find_if(top, [&](SymInt dim) { return dim.isSame(out[i]); });
+    auto match =
+        llvm::find_if(top, [&](SymInt dim) { return dim.isSame(out[i]); });
     if (match == top.end())
       return SymInt();
     top.erase(match);
@@ -862,7 +946,8 @@ void inferReshape(NodeInference &n) {
       dims.push_back(SymInt());
     } else if (element.isConstant(0) && !allowZero) {
       if (x.isRanked() && static_cast<int64_t>(i) >= x.rank())
-        return n.fail("the shape copies dimension " + Twine(i) + " of an operand of rank " + Twine(x.rank()));
+        return n.fail("the shape copies dimension " + Twine(i) +
+                      " of an operand of rank " + Twine(x.rank()));
       dims.push_back(x.isRanked() ? x.dims[i] : SymInt());
     } else if (element.isConstant() && element.value < 0) {
       return n.fail("the shape has the dimension " + Twine(element.value));
@@ -872,9 +957,11 @@ void inferReshape(NodeInference &n) {
   }
   if (hole && x.isRanked())
     dims[*hole] = remainingDim(x.dims, dims, *hole);
-  SymInt before = x.isRanked() ? productOf(x.dims) : SymInt(), after = productOf(dims);
+  SymInt before = x.isRanked() ? productOf(x.dims) : SymInt(),
+         after = productOf(dims);
   if (before.isConstant() && after.isConstant() && before.value != after.value)
-    return n.fail("cannot reshape " + Twine(before.value) + " elements to " + Twine(after.value));
+    return n.fail("cannot reshape " + Twine(before.value) + " elements to " +
+                  Twine(after.value));
   n.outputs[0].setDims(dims);
   if (dims.size() <= 1)
     n.outputs[0].elements = x.elements;
@@ -887,14 +974,17 @@ void inferFlatten(NodeInference &n) {
   if (n.failed() || !x.isRanked() || !n.hasOutput(0))
     return;
   if (axis < -x.rank() || axis > x.rank())
-    return n.fail("axis " + Twine(axis) + " is out of range for rank " + Twine(x.rank()));
+    return n.fail("axis " + Twine(axis) + " is out of range for rank " +
+                  Twine(x.rank()));
   if (axis < 0)
     axis += x.rank();
   ArrayRef<SymInt> dims = x.dims;
-  n.outputs[0].setDims({productOf(dims.take_front(axis)), productOf(dims.drop_front(axis))});
+  n.outputs[0].setDims(
+      {productOf(dims.take_front(axis)), productOf(dims.drop_front(axis))});
 }
 
-/// The bounds of a Slice along one axis, brought into the dimension of size `dim`, and the number of elements taken.
+/// The bounds of a Slice along one axis, brought into the dimension of size
+/// `dim`, and the number of elements taken.
 int64_t slicedSize(int64_t dim, int64_t &start, int64_t end, int64_t step) {
   auto clamp = [&](int64_t position, int64_t low, int64_t high) {
     if (position < 0)
@@ -908,8 +998,11 @@ int64_t slicedSize(int64_t dim, int64_t &start, int64_t end, int64_t step) {
   }
   start = start < -dim ? -1 : clamp(start, 0, dim - 1);
   end = clamp(end, -1, dim - 1);
-  // A step of INT64_MIN cannot be negated; its neighbour takes the same elements.
-  int64_t back = step == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -step;
+  // A step of INT64_MIN cannot be negated; its neighbour takes the same
+  // elements.
+  int64_t back = step == std::numeric_limits<int64_t>::min()
+                     ? std::numeric_limits<int64_t>::max()
+                     : -step;
   return start <= end ? 0 : (start - end - 1) / back + 1;
 }
 
@@ -969,7 +1062,8 @@ void inferSlice(NodeInference &n) {
   }
   if (!known)
     return n.outputs[0].setDims(SymInts(data.rank()));
-  if (starts.size() != ends.size() || starts.size() != axes.size() || starts.size() != steps.size())
+  if (starts.size() != ends.size() || starts.size() != axes.size() ||
+      starts.size() != steps.size())
     return n.fail("starts, ends, axes and steps have different lengths");
   SmallVector<bool> mask;
   if (!axesMask(n, axes, data.rank(), mask))
@@ -978,13 +1072,16 @@ void inferSlice(NodeInference &n) {
   for (size_t i = 0; i != axes.size(); ++i) {
     SymInt &dim = dims[axes[i] < 0 ? axes[i] + data.rank() : axes[i]];
     bool takesAll = steps[i] == 1 && starts[i].isConstant(0) &&
-                    ((ends[i].isConstant() && ends[i].value >= std::numeric_limits<int32_t>::max()) ||
+                    ((ends[i].isConstant() &&
+                      ends[i].value >= std::numeric_limits<int32_t>::max()) ||
                      ends[i].isSame(dim));
     if (takesAll && !dim.isConstant())
       continue;
-    if (dim.isConstant() && starts[i].isConstant() && ends[i].isConstant() && steps[i] != 0) {
+    if (dim.isConstant() && starts[i].isConstant() && ends[i].isConstant() &&
+        steps[i] != 0) {
       int64_t start = starts[i].value;
-      dim = SymInt::constant(slicedSize(dim.value, start, ends[i].value, steps[i]));
+      dim = SymInt::constant(
+          slicedSize(dim.value, start, ends[i].value, steps[i]));
     } else {
       dim = SymInt();
     }
@@ -992,17 +1089,21 @@ void inferSlice(NodeInference &n) {
   n.outputs[0].setDims(dims);
 
   SymInts storage;
-  if (data.rank() != 1 || starts.size() != 1 || !isShapeType(data.dataType) || !dims[0].isConstant() || steps[0] == 0 ||
-      !starts[0].isConstant() || !ends[0].isConstant())
+  if (data.rank() != 1 || starts.size() != 1 || !isShapeType(data.dataType) ||
+      !dims[0].isConstant() || steps[0] == 0 || !starts[0].isConstant() ||
+      !ends[0].isConstant())
     return;
   const SymInts *elements = n.elements(0, storage);
-  if (!elements || !data.dims[0].isConstant(static_cast<int64_t>(elements->size())))
+  if (!elements ||
+      !data.dims[0].isConstant(static_cast<int64_t>(elements->size())))
     return;
   int64_t start = starts[0].value;
-  int64_t count = slicedSize(static_cast<int64_t>(elements->size()), start, ends[0].value, steps[0]);
+  int64_t count = slicedSize(static_cast<int64_t>(elements->size()), start,
+                             ends[0].value, steps[0]);
   SymInts result;
   // Unsigned, because the step after the last one may overflow.
-  for (uint64_t i = 0, at = start; i != static_cast<uint64_t>(count); ++i, at += static_cast<uint64_t>(steps[0]))
+  for (uint64_t i = 0, at = start; i != static_cast<uint64_t>(count);
+       ++i, at += static_cast<uint64_t>(steps[0]))
     result.push_back((*elements)[at]);
   setElements(n, 0, std::move(result));
 }
@@ -1036,7 +1137,8 @@ void inferSqueeze(NodeInference &n) {
     if (!mask[i])
       dims.push_back(x.dims[i]);
     else if (x.dims[i].isConstant() && x.dims[i].value != 1)
-      return n.fail("cannot squeeze dimension " + Twine(i) + " of size " + Twine(x.dims[i].value));
+      return n.fail("cannot squeeze dimension " + Twine(i) + " of size " +
+                    Twine(x.dims[i].value));
   }
   n.outputs[0].setDims(dims);
   if (dims.size() <= 1)
@@ -1089,7 +1191,8 @@ void inferTranspose(NodeInference &n) {
     return n.outputs[0].setDims(SymInts(x.dims.rbegin(), x.dims.rend()));
   SmallVector<bool> mask;
   if (static_cast<int64_t>(perm.size()) != x.rank())
-    return n.fail("attribute 'perm' has " + Twine(perm.size()) + " entries for rank " + Twine(x.rank()));
+    return n.fail("attribute 'perm' has " + Twine(perm.size()) +
+                  " entries for rank " + Twine(x.rank()));
   if (!axesMask(n, perm, x.rank(), mask))
     return;
   SymInts dims;
@@ -1098,7 +1201,8 @@ void inferTranspose(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-/// The dims that a shape operand asks for: negative constants and what is not known become unknown.
+/// The dims that a shape operand asks for: negative constants and what is not
+/// known become unknown.
 bool shapeOperand(NodeInference &n, size_t index, SymInts &dims) {
   SymInts storage;
   if (const SymInts *elements = n.elements(index, storage)) {
@@ -1133,8 +1237,9 @@ void inferConstantOfShape(NodeInference &n) {
     return;
   n.outputs[0].setDims(dims);
   SymInts fill;
-  if (value && isShapeType(dataType) && dims.size() == 1 && dims[0].isConstant() &&
-      dims[0].value <= kMaxShapeElements && n.elements(*value, fill) && fill.size() == 1)
+  if (value && isShapeType(dataType) && dims.size() == 1 &&
+      dims[0].isConstant() && dims[0].value <= kMaxShapeElements &&
+      n.elements(*value, fill) && fill.size() == 1)
     setElements(n, 0, SymInts(dims[0].value, fill[0]));
 }
 
@@ -1148,7 +1253,8 @@ void inferTile(NodeInference &n) {
   SymInts dims(x.rank());
   if (repeats) {
     if (static_cast<int64_t>(repeats->size()) != x.rank())
-      return n.fail("there are " + Twine(repeats->size()) + " repeats for rank " + Twine(x.rank()));
+      return n.fail("there are " + Twine(repeats->size()) +
+                    " repeats for rank " + Twine(x.rank()));
     for (int64_t i = 0; i != x.rank(); ++i) {
       SymInt dim = mulSym(x.dims[i], (*repeats)[i]);
       dims[i] = dim.isConstant() ? size(dim.value) : dim;
@@ -1164,23 +1270,29 @@ void inferPad(NodeInference &n) {
     return;
   SymInts dims(x.rank());
   SmallVector<int64_t> pads;
-  bool known = n.inputs.size() > 1 ? constantElements(n, 1, pads) : n.intsAttribute("pads", pads);
-  if (known && !n.hasInput(3) && static_cast<int64_t>(pads.size()) == 2 * x.rank())
+  bool known = n.inputs.size() > 1 ? constantElements(n, 1, pads)
+                                   : n.intsAttribute("pads", pads);
+  if (known && !n.hasInput(3) &&
+      static_cast<int64_t>(pads.size()) == 2 * x.rank())
     for (int64_t i = 0; i != x.rank(); ++i) {
-      SymInt dim = addSym(addSym(x.dims[i], SymInt::constant(pads[i])), SymInt::constant(pads[i + x.rank()]));
+      SymInt dim = addSym(addSym(x.dims[i], SymInt::constant(pads[i])),
+                          SymInt::constant(pads[i + x.rank()]));
       dims[i] = dim.isConstant() ? size(dim.value) : dim;
     }
   n.outputs[0].setDims(dims);
 }
 
 void inferRange(NodeInference &n) {
-  int32_t dataType = n.input(0).dataType ? n.input(0).dataType : n.input(2).dataType;
+  int32_t dataType =
+      n.input(0).dataType ? n.input(0).dataType : n.input(2).dataType;
   setRank(n, 0, dataType, 1);
   if (!n.hasOutput(0) || !isShapeType(dataType))
     return;
   SymInts a, b, c;
-  const SymInts *start = n.elements(0, a), *limit = n.elements(1, b), *delta = n.elements(2, c);
-  if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1)
+  const SymInts *start = n.elements(0, a), *limit = n.elements(1, b),
+                *delta = n.elements(2, c);
+  if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 ||
+      delta->size() != 1)
     return;
   SymInt step = (*delta)[0], span = subSym((*limit)[0], (*start)[0]);
   if (step.isConstant(0))
@@ -1202,13 +1314,15 @@ void inferOneHot(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", -1);
   const ValueInfo &indices = n.input(0);
   setTensor(n, 0, n.input(2).dataType);
-  if (n.failed() || !indices.isRanked() || !n.hasOutput(0) || !normalizeAxis(n, axis, indices.rank() + 1))
+  if (n.failed() || !indices.isRanked() || !n.hasOutput(0) ||
+      !normalizeAxis(n, axis, indices.rank() + 1))
     return;
   SymInts dims = indices.dims, storage;
   SymInt depth;
   if (const SymInts *elements = n.elements(1, storage))
     if (elements->size() == 1)
-      depth = (*elements)[0].isConstant() ? size((*elements)[0].value) : (*elements)[0];
+      depth = (*elements)[0].isConstant() ? size((*elements)[0].value)
+                                          : (*elements)[0];
   dims.insert(dims.begin() + axis, depth);
   n.outputs[0].setDims(dims);
 }
@@ -1230,7 +1344,10 @@ void inferTopK(NodeInference &n) {
 }
 
 void inferNonZero(NodeInference &n) {
-  setTensor(n, 0, kInt64, {n.input(0).isRanked() ? SymInt::constant(n.input(0).rank()) : SymInt(), SymInt()});
+  setTensor(
+      n, 0, kInt64,
+      {n.input(0).isRanked() ? SymInt::constant(n.input(0).rank()) : SymInt(),
+       SymInt()});
 }
 
 /// Splits `dim` into `count` parts, all of one size but the last.
@@ -1243,7 +1360,8 @@ SymInt partSize(SymInt dim, int64_t index, int64_t count) {
   int64_t before;
   if (llvm::MulOverflow(part, index, before))
     return SymInt();
-  return SymInt::constant(std::min(part, std::max<int64_t>(0, dim.value - before)));
+  return SymInt::constant(
+      std::min(part, std::max<int64_t>(0, dim.value - before)));
 }
 
 void inferSplit(NodeInference &n) {
@@ -1258,10 +1376,12 @@ void inferSplit(NodeInference &n) {
   bool given = n.intsAttribute("split", sizes) || n.hasInput(1);
   bool known = !n.hasInput(1) || constantElements(n, 1, sizes);
   if (given && known && static_cast<int64_t>(sizes.size()) != count)
-    return n.fail("it has " + Twine(count) + " outputs, but is split into " + Twine(sizes.size()));
+    return n.fail("it has " + Twine(count) + " outputs, but is split into " +
+                  Twine(sizes.size()));
   for (int64_t i = 0; i != count; ++i) {
     SymInts dims = x.dims;
-    dims[axis] = given ? (known ? size(sizes[i]) : SymInt()) : partSize(x.dims[axis], i, count);
+    dims[axis] = given ? (known ? size(sizes[i]) : SymInt())
+                       : partSize(x.dims[axis], i, count);
     n.outputs[i].setDims(dims);
   }
 }
@@ -1313,7 +1433,8 @@ void inferRandom(NodeInference &n) {
   if (n.failed())
     return;
   if (dataType <= 0 || dataType >= kNumDataTypes)
-    return n.fail("attribute 'dtype' is " + Twine(dataType) + ", which is not an element type");
+    return n.fail("attribute 'dtype' is " + Twine(dataType) +
+                  ", which is not an element type");
   setTensor(n, 0, static_cast<int32_t>(dataType));
   if (!given || !n.hasOutput(0))
     return;
@@ -1338,10 +1459,12 @@ void matMulShape(NodeInference &n, const ValueInfo &a, const ValueInfo &b) {
     left.insert(left.begin(), SymInt::constant(1));
   if (b.rank() == 1)
     right.push_back(SymInt::constant(1));
-  unifyDims(n, left.back(), right[right.size() - 2], "inner dimensions of the product");
+  unifyDims(n, left.back(), right[right.size() - 2],
+            "inner dimensions of the product");
   if (n.failed())
     return;
-  SymInts dims = broadcastDims(n, ArrayRef<SymInt>(left).drop_back(2), ArrayRef<SymInt>(right).drop_back(2));
+  SymInts dims = broadcastDims(n, ArrayRef<SymInt>(left).drop_back(2),
+                               ArrayRef<SymInt>(right).drop_back(2));
   if (a.rank() != 1)
     dims.push_back(left[left.size() - 2]);
   if (b.rank() != 1)
@@ -1352,7 +1475,8 @@ void matMulShape(NodeInference &n, const ValueInfo &a, const ValueInfo &b) {
 void inferMatMul(NodeInference &n) {
   const ValueInfo &a = n.input(0), &b = n.input(1);
   if (a.dataType && b.dataType && a.dataType != b.dataType)
-    return n.fail("operands have different element types, " + dataTypeName(a.dataType) + " and " +
+    return n.fail("operands have different element types, " +
+                  dataTypeName(a.dataType) + " and " +
                   dataTypeName(b.dataType));
   setTensor(n, 0, a.dataType ? a.dataType : b.dataType);
   matMulShape(n, a, b);
@@ -1377,13 +1501,15 @@ void inferGemm(NodeInference &n) {
     return;
   for (const ValueInfo *operand : {&a, &b})
     if (operand->isRanked() && operand->rank() != 2)
-      return n.fail("operands must be matrices, not of rank " + Twine(operand->rank()));
+      return n.fail("operands must be matrices, not of rank " +
+                    Twine(operand->rank()));
   if (a.isRanked())
     n.outputs[0].dims[0] = a.dims[transA ? 1 : 0];
   if (b.isRanked())
     n.outputs[0].dims[1] = b.dims[transB ? 0 : 1];
   if (a.isRanked() && b.isRanked())
-    unifyDims(n, a.dims[transA ? 0 : 1], b.dims[transB ? 1 : 0], "inner dimensions of the product");
+    unifyDims(n, a.dims[transA ? 0 : 1], b.dims[transB ? 1 : 0],
+              "inner dimensions of the product");
 }
 
 /// Conv: batch and channels; the sizes of the picture are left to value_info.
@@ -1414,19 +1540,23 @@ void inferPool(NodeInference &n) {
 void inferGlobalPool(NodeInference &n) {
   inferPool(n);
   if (n.hasOutput(0) && n.outputs[0].isRanked())
-    for (SymInt &dim : llvm::MutableArrayRef<SymInt>(n.outputs[0].dims).drop_front(2))
+    for (SymInt &dim :
+         llvm::MutableArrayRef<SymInt>(n.outputs[0].dims).drop_front(2))
       dim = SymInt::constant(1);
 }
 
-/// ai.onnx's Attention. Q is [batch, heads, length, size] or [batch, length, hidden].
+/// ai.onnx's Attention. Q is [batch, heads, length, size] or [batch, length,
+/// hidden].
 void inferAttention(NodeInference &n) {
   const ValueInfo &q = n.input(0), &v = n.input(2);
-  int64_t queryHeads = n.intAttribute("q_num_heads", 0), keyHeads = n.intAttribute("kv_num_heads", 0);
+  int64_t queryHeads = n.intAttribute("q_num_heads", 0),
+          keyHeads = n.intAttribute("kv_num_heads", 0);
   setTensor(n, 0, q.dataType);
   setRank(n, 1, n.input(1).dataType, 4);
   setRank(n, 2, v.dataType, 4);
   setRank(n, 3, q.dataType, 4);
-  if (n.failed() || !n.hasOutput(0) || !q.isRanked() || (q.rank() != 3 && q.rank() != 4))
+  if (n.failed() || !n.hasOutput(0) || !q.isRanked() ||
+      (q.rank() != 3 && q.rank() != 4))
     return;
   SymInts dims = q.dims;
   dims.back() = SymInt();
@@ -1434,7 +1564,8 @@ void inferAttention(NodeInference &n) {
     dims.back() = v.dims.back();
   SymInt width = v.isRanked() && v.rank() == 3 ? v.dims.back() : SymInt();
   int64_t total;
-  if (q.rank() == 3 && width.isConstant() && queryHeads > 0 && keyHeads > 0 && width.value % keyHeads == 0 &&
+  if (q.rank() == 3 && width.isConstant() && queryHeads > 0 && keyHeads > 0 &&
+      width.value % keyHeads == 0 &&
       !llvm::MulOverflow(width.value / keyHeads, queryHeads, total))
     dims.back() = SymInt::constant(total);
   n.outputs[0].setDims(dims);
@@ -1442,7 +1573,8 @@ void inferAttention(NodeInference &n) {
 
 void inferSwiGLU(NodeInference &n) { broadcastInputs(n, commonType(n)); }
 
-/// LinearAttention, CausalConvWithState: output like input 0, the state like the past state.
+/// LinearAttention, CausalConvWithState: output like input 0, the state like
+/// the past state.
 void inferWithState(NodeInference &n) {
   if (n.opType == "CausalConvWithState")
     inferSame(n);
@@ -1492,7 +1624,8 @@ void inferSplitToSequence(NodeInference &n) {
 
 void inferSequenceAt(NodeInference &n) {
   const ValueInfo &sequence = n.input(0);
-  if (n.hasOutput(0) && sequence.kind == ValueInfo::Sequence && sequence.element)
+  if (n.hasOutput(0) && sequence.kind == ValueInfo::Sequence &&
+      sequence.element)
     n.outputs[0] = *sequence.element;
 }
 
@@ -1527,7 +1660,8 @@ void inferSequenceLength(NodeInference &n) { setTensor(n, 0, kInt64, {}); }
 void inferConcatFromSequence(NodeInference &n) {
   bool newAxis = n.intAttribute("new_axis", 0) != 0;
   const ValueInfo &sequence = n.input(0);
-  if (sequence.kind != ValueInfo::Sequence || !sequence.element || !sequence.element->isTensor())
+  if (sequence.kind != ValueInfo::Sequence || !sequence.element ||
+      !sequence.element->isTensor())
     return;
   setTensor(n, 0, sequence.element->dataType);
   if (sequence.element->hasRank && n.hasOutput(0))
@@ -1573,7 +1707,8 @@ void inferAllGather(NodeInference &n) {
   int64_t ranks = n.intAttribute("group_size", 1);
   const ValueInfo &x = n.input(0);
   setLike(n, 0, x.dataType, x);
-  if (n.failed() || !n.hasOutput(0) || !x.isRanked() || !normalizeAxis(n, axis, x.rank()))
+  if (n.failed() || !n.hasOutput(0) || !x.isRanked() ||
+      !normalizeAxis(n, axis, x.rank()))
     return;
   SymInt dim = mulSym(x.dims[axis], SymInt::constant(ranks));
   n.outputs[0].dims[axis] = dim.isConstant() ? size(dim.value) : dim;
@@ -1582,7 +1717,8 @@ void inferAllGather(NodeInference &n) {
 /// TensorRT's DistCollective: only some of its operations keep the shape.
 void inferDistCollective(NodeInference &n) {
   StringRef operation = n.stringAttribute("collective_operation", "");
-  if (operation == "all_reduce" || operation == "broadcast" || operation == "reduce")
+  if (operation == "all_reduce" || operation == "broadcast" ||
+      operation == "reduce")
     return inferSame(n);
   inferRankOnly(n);
 }
@@ -1617,15 +1753,74 @@ struct Entry {
 };
 
 const Entry kOnnxOps[] = {
-    {inferSame, {"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot", "Ceil", "Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN", "LeakyRelu", "Log", "LpNormalization", "MeanVarianceNormalization", "Mish", "Neg", "Not", "Reciprocal", "Relu", "ReverseSequence", "Round", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "TensorScatter", "ThresholdedRelu", "Trilu", "RotaryEmbedding"}},
+    {inferSame,
+     {"Abs",
+      "Acos",
+      "Acosh",
+      "Asin",
+      "Asinh",
+      "Atan",
+      "Atanh",
+      "BatchNormalization",
+      "BitwiseNot",
+      "Ceil",
+      "Celu",
+      "Clip",
+      "Cos",
+      "Cosh",
+      "CumProd",
+      "CumSum",
+      "Elu",
+      "Erf",
+      "Exp",
+      "Floor",
+      "Gelu",
+      "GroupNormalization",
+      "HardSigmoid",
+      "HardSwish",
+      "InstanceNormalization",
+      "LRN",
+      "LeakyRelu",
+      "Log",
+      "LpNormalization",
+      "MeanVarianceNormalization",
+      "Mish",
+      "Neg",
+      "Not",
+      "Reciprocal",
+      "Relu",
+      "ReverseSequence",
+      "Round",
+      "Scatter",
+      "ScatterElements",
+      "ScatterND",
+      "Selu",
+      "Shrink",
+      "Sigmoid",
+      "Sign",
+      "Sin",
+      "Sinh",
+      "Softplus",
+      "Softsign",
+      "Sqrt",
+      "Swish",
+      "Tan",
+      "Tanh",
+      "TensorScatter",
+      "ThresholdedRelu",
+      "Trilu",
+      "RotaryEmbedding"}},
     {inferIdentity, {"Identity"}},
     {inferPredicate, {"IsInf", "IsNaN", "RegexFullMatch"}},
     {inferSoftmax, {"Softmax", "LogSoftmax", "Hardmax"}},
     {inferDropout, {"Dropout"}},
-    {inferArithmetic, {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}},
+    {inferArithmetic,
+     {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Mean", "Sum",
+      "BitwiseAnd", "BitwiseOr", "BitwiseXor"}},
     {inferFirstTyped, {"Pow", "BitShift"}},
     {inferSame, {"PRelu"}},
-    {inferCompare, {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}},
+    {inferCompare,
+     {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}},
     {inferLogical, {"And", "Or", "Xor"}},
     {inferWhere, {"Where"}},
     {inferCast, {"Cast"}},
@@ -1635,8 +1830,12 @@ const Entry kOnnxOps[] = {
     {inferQuantize, {"QuantizeLinear"}},
     {inferDequantize, {"DequantizeLinear"}},
     {inferDynamicQuantize, {"DynamicQuantizeLinear"}},
-    {inferNorm, {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"}},
-    {inferReduce, {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}},
+    {inferNorm,
+     {"LayerNormalization", "RMSNormalization",
+      "SimplifiedLayerNormalization"}},
+    {inferReduce,
+     {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
+      "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}},
     {inferArgReduce, {"ArgMax", "ArgMin"}},
     {inferShape, {"Shape"}},
     {inferSize, {"Size"}},
@@ -1695,8 +1894,11 @@ const Entry kMicrosoftOps[] = {
     {inferAllReduce, {"AllReduce", "NcclAllReduce"}},
     {inferAllGather, {"AllGather"}},
     {inferNorm, {"SimplifiedLayerNormalization"}},
-    {inferSkipNorm, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}},
-    {inferSame, {"BiasGelu", "FastGelu", "Gelu", "MoE", "QMoE", "QuickGelu", "RotaryEmbedding"}},
+    {inferSkipNorm,
+     {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}},
+    {inferSame,
+     {"BiasGelu", "FastGelu", "Gelu", "MoE", "QMoE", "QuickGelu",
+      "RotaryEmbedding"}},
     {inferGroupQueryAttention, {"GroupQueryAttention"}},
     {inferMatMulNBits, {"MatMulNBits"}},
 };

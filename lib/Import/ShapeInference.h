@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One small function for each family of ops, in a table by domain and op type. They work on element types, ranks, dims
-// that may be symbols ("seq"), and on the contents of small integer tensors, because exporters compute shapes with
+// One small function for each family of ops, in a table by domain and op type.
+// They work on element types, ranks, dims that may be symbols ("seq"), and on
+// the contents of small integer tensors, because exporters compute shapes with
 // Shape, Gather, Concat and the like. Nothing here knows MLIR's IR.
 //
 //===----------------------------------------------------------------------===//
@@ -49,7 +50,9 @@ struct SymInt {
   bool isConstant() const { return kind == Constant; }
   bool isConstant(int64_t c) const { return kind == Constant && value == c; }
   /// True when both are known to be the same.
-  bool isSame(SymInt other) const { return kind != Unknown && kind == other.kind && value == other.value; }
+  bool isSame(SymInt other) const {
+    return kind != Unknown && kind == other.kind && value == other.value;
+  }
 };
 
 using SymInts = llvm::SmallVector<SymInt, 4>;
@@ -68,13 +71,15 @@ struct ValueInfo {
   /// TensorProto.DataType of a tensor's elements; 0 if it is not known.
   int32_t dataType = 0;
   SymInts dims;
-  /// The elements of a small integer or boolean tensor of rank 0 or 1, where some of them are known.
+  /// The elements of a small integer or boolean tensor of rank 0 or 1, where
+  /// some of them are known.
   std::shared_ptr<const SymInts> elements;
   /// The tensor that this value is, if it is a constant.
   const ::tandem_onnx::TensorProto *constant = nullptr;
   /// What a sequence or an optional holds.
   std::shared_ptr<const ValueInfo> element;
-  /// The rest of the type of a map, a sparse tensor or an opaque value, as MLIR spells it after "!onnx.".
+  /// The rest of the type of a map, a sparse tensor or an opaque value, as MLIR
+  /// spells it after "!onnx.".
   std::string spelling;
 
   static ValueInfo tensor(int32_t dataType) {
@@ -99,41 +104,53 @@ struct ValueInfo {
   }
 };
 
-/// One node, as the inference functions see it. They fill `outputs`; what they leave alone stays unknown.
+/// One node, as the inference functions see it. They fill `outputs`; what they
+/// leave alone stays unknown.
 class NodeInference {
 public:
-  /// Reads the elements of an integer tensor. Returns false, with an error, if they cannot be read.
-  using LoadFn = llvm::function_ref<bool(const ::tandem_onnx::TensorProto &, SymInts &, std::string &)>;
+  /// Reads the elements of an integer tensor. Returns false, with an error, if
+  /// they cannot be read.
+  using LoadFn = llvm::function_ref<bool(const ::tandem_onnx::TensorProto &,
+                                         SymInts &, std::string &)>;
 
-  /// `inputs` holds null for inputs that are left out. `attributes` are those of the node, references resolved.
-  /// `readsExternal` says whether external data may be read to find a shape.
-  NodeInference(llvm::StringRef opType, llvm::ArrayRef<const ValueInfo *> inputs,
-                llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes,
-                llvm::MutableArrayRef<ValueInfo> outputs, bool readsExternal, LoadFn load)
-      : opType(opType), inputs(inputs), outputs(outputs), attributes(attributes), readsExternal(readsExternal),
-        load(load) {}
+  /// `inputs` holds null for inputs that are left out. `attributes` are those
+  /// of the node, references resolved. `readsExternal` says whether external
+  /// data may be read to find a shape.
+  NodeInference(
+      llvm::StringRef opType, llvm::ArrayRef<const ValueInfo *> inputs,
+      llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes,
+      llvm::MutableArrayRef<ValueInfo> outputs, bool readsExternal, LoadFn load)
+      : opType(opType), inputs(inputs), outputs(outputs),
+        attributes(attributes), readsExternal(readsExternal), load(load) {}
 
   llvm::StringRef opType;
   llvm::ArrayRef<const ValueInfo *> inputs;
   llvm::MutableArrayRef<ValueInfo> outputs;
 
-  bool hasInput(size_t index) const { return index < inputs.size() && inputs[index]; }
+  bool hasInput(size_t index) const {
+    return index < inputs.size() && inputs[index];
+  }
   /// The input, or an unknown value if it is left out.
   const ValueInfo &input(size_t index) const;
   bool hasOutput(size_t index) const { return index < outputs.size(); }
 
-  /// The elements of an input that is a small integer tensor; null if nothing is known of them.
+  /// The elements of an input that is a small integer tensor; null if nothing
+  /// is known of them.
   const SymInts *elements(size_t index, SymInts &storage);
   /// The same for a tensor attribute.
-  const SymInts *elements(const ::tandem_onnx::TensorProto &tensor, SymInts &storage);
+  const SymInts *elements(const ::tandem_onnx::TensorProto &tensor,
+                          SymInts &storage);
 
   const ::tandem_onnx::AttributeProto *attribute(llvm::StringRef name) const;
-  /// Each of these reports an attribute of the wrong kind, and returns the default then.
+  /// Each of these reports an attribute of the wrong kind, and returns the
+  /// default then.
   int64_t intAttribute(llvm::StringRef name, int64_t defaultValue);
   std::optional<int64_t> optionalInt(llvm::StringRef name);
   void checkFloat(llvm::StringRef name);
-  bool intsAttribute(llvm::StringRef name, llvm::SmallVectorImpl<int64_t> &values);
-  llvm::StringRef stringAttribute(llvm::StringRef name, llvm::StringRef defaultValue);
+  bool intsAttribute(llvm::StringRef name,
+                     llvm::SmallVectorImpl<int64_t> &values);
+  llvm::StringRef stringAttribute(llvm::StringRef name,
+                                  llvm::StringRef defaultValue);
   const ::tandem_onnx::TensorProto *tensorAttribute(llvm::StringRef name);
 
   /// Records that the node cannot be right. The first message is kept.
@@ -145,7 +162,8 @@ public:
   const std::string &message() const { return message_; }
 
 private:
-  const ::tandem_onnx::AttributeProto *typedAttribute(llvm::StringRef name, int type, llvm::StringRef typeName);
+  const ::tandem_onnx::AttributeProto *
+  typedAttribute(llvm::StringRef name, int type, llvm::StringRef typeName);
 
   llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes;
   bool readsExternal;
@@ -155,19 +173,22 @@ private:
 
 using InferFn = void (*)(NodeInference &);
 
-/// The inference function for an op; null if there is none. The domain "ai.onnx" is written "".
+/// The inference function for an op; null if there is none. The domain
+/// "ai.onnx" is written "".
 InferFn findInference(llvm::StringRef domain, llvm::StringRef opType);
 
-/// The type that holds whatever `a` or `b` hold (an If's branches, a Loop's iterations): what they do not share is
-/// unknown.
+/// The type that holds whatever `a` or `b` hold (an If's branches, a Loop's
+/// iterations): what they do not share is unknown.
 ValueInfo joinValues(const ValueInfo &a, const ValueInfo &b);
 
 /// What came of comparing a declared type with an inferred one.
-enum class MergeResult { Ok, DimConflict, Contradiction };
+enum class MergeResult { Ok, DimConflict, TypeConflict, Contradiction };
 
-/// Completes `inferred` with what the model declares. Declared dims win over inferred symbols and unknowns. Where both
-/// are constants and differ, the dim becomes unknown (DimConflict). Different kinds, element types or ranks cannot both
-/// be right (Contradiction); `inferred` is left alone then.
+/// Completes `inferred` with what the model declares. Declared dims win over
+/// inferred symbols and unknowns. Where both are constants and differ, the dim
+/// becomes unknown (DimConflict). A declared element type wins over a weak one
+/// (TypeConflict). Otherwise different kinds, element types or ranks cannot
+/// both be right (Contradiction); `inferred` is left alone then.
 MergeResult mergeDeclared(ValueInfo &inferred, const ValueInfo &declared);
 
 } // namespace mlir::tandem::onnx

@@ -33,14 +33,16 @@ struct DataTypeEntry {
 
 /// By TensorProto.DataType.
 constexpr DataTypeEntry kDataTypes[kNumDataTypes] = {
-    {"undefined", 0},        {"float", 32},      {"uint8", 8},           {"int8", 8},
-    {"uint16", 16},          {"int16", 16},      {"int32", 32},          {"int64", 64},
-    {"string", 0},           {"bool", 8},        {"float16", 16},        {"double", 64},
-    {"uint32", 32},          {"uint64", 64},     {"complex64", 64},      {"complex128", 128},
-    {"bfloat16", 16},        {"float8e4m3fn", 8}, {"float8e4m3fnuz", 8}, {"float8e5m2", 8},
-    {"float8e5m2fnuz", 8},   {"uint4", 4},       {"int4", 4},            {"float4e2m1", 4},
-    {"float8e8m0", 8},       {"uint2", 2},       {"int2", 2},            {"float6e2m3", 6},
-    {"float6e3m2", 6},
+    {"undefined", 0},      {"float", 32},     {"uint8", 8},
+    {"int8", 8},           {"uint16", 16},    {"int16", 16},
+    {"int32", 32},         {"int64", 64},     {"string", 0},
+    {"bool", 8},           {"float16", 16},   {"double", 64},
+    {"uint32", 32},        {"uint64", 64},    {"complex64", 64},
+    {"complex128", 128},   {"bfloat16", 16},  {"float8e4m3fn", 8},
+    {"float8e4m3fnuz", 8}, {"float8e5m2", 8}, {"float8e5m2fnuz", 8},
+    {"uint4", 4},          {"int4", 4},       {"float4e2m1", 4},
+    {"float8e8m0", 8},     {"uint2", 2},      {"int2", 2},
+    {"float6e2m3", 6},     {"float6e3m2", 6},
 };
 
 } // namespace
@@ -52,12 +54,17 @@ std::string mlir::tandem::onnx::dataTypeName(int32_t dataType) {
 }
 
 unsigned mlir::tandem::onnx::dataTypeBits(int32_t dataType) {
-  return dataType < 0 || dataType >= kNumDataTypes ? 0 : kDataTypes[dataType].bits;
+  return dataType < 0 || dataType >= kNumDataTypes ? 0
+                                                   : kDataTypes[dataType].bits;
 }
 
 ElementTypes::ElementTypes(MLIRContext *context) {
-  auto integer = [&](unsigned width) { return IntegerType::get(context, width); };
-  auto unsignedInteger = [&](unsigned width) { return IntegerType::get(context, width, IntegerType::Unsigned); };
+  auto integer = [&](unsigned width) {
+    return IntegerType::get(context, width);
+  };
+  auto unsignedInteger = [&](unsigned width) {
+    return IntegerType::get(context, width, IntegerType::Unsigned);
+  };
   types[TensorProto::FLOAT] = Float32Type::get(context);
   types[TensorProto::UINT8] = unsignedInteger(8);
   types[TensorProto::INT8] = integer(8);
@@ -65,7 +72,8 @@ ElementTypes::ElementTypes(MLIRContext *context) {
   types[TensorProto::INT16] = integer(16);
   types[TensorProto::INT32] = integer(32);
   types[TensorProto::INT64] = integer(64);
-  types[TensorProto::STRING] = OpaqueType::get(StringAttr::get(context, "onnx"), "String");
+  types[TensorProto::STRING] =
+      OpaqueType::get(StringAttr::get(context, "onnx"), "String");
   types[TensorProto::BOOL] = integer(1);
   types[TensorProto::FLOAT16] = Float16Type::get(context);
   types[TensorProto::DOUBLE] = Float64Type::get(context);
@@ -92,9 +100,11 @@ ElementTypes::ElementTypes(MLIRContext *context) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// The number of entries that the typed field of `tensor` must have for `numElements`, and how many it has. Returns
-/// false for types that have no typed field.
-static bool typedFieldSize(const TensorProto &tensor, int64_t numElements, int64_t &wanted, int64_t &present,
+/// The number of entries that the typed field of `tensor` must have for
+/// `numElements`, and how many it has. Returns false for types that have no
+/// typed field.
+static bool typedFieldSize(const TensorProto &tensor, int64_t numElements,
+                           int64_t &wanted, int64_t &present,
                            const char *&field) {
   wanted = numElements;
   switch (tensor.data_type()) {
@@ -142,18 +152,22 @@ static bool typedFieldSize(const TensorProto &tensor, int64_t numElements, int64
   return true;
 }
 
-bool TensorReader::check(const TensorProto &tensor, TensorInfo &info, std::string &error) const {
+bool TensorReader::check(const TensorProto &tensor, TensorInfo &info,
+                         std::string &error) const {
   Type elementType = types[tensor.data_type()];
   if (!elementType) {
-    error = tensor.data_type() == 0 ? "has no element type"
-                                    : ("has the unknown element type " + Twine(tensor.data_type())).str();
+    error = tensor.data_type() == 0
+                ? "has no element type"
+                : ("has the unknown element type " + Twine(tensor.data_type()))
+                      .str();
     return false;
   }
   if (tensor.has_segment()) {
     error = "is stored in segments, which no version of ONNX defines";
     return false;
   }
-  // The product of the dims that are not zero must not overflow either: MLIR multiplies them in any order.
+  // The product of the dims that are not zero must not overflow either: MLIR
+  // multiplies them in any order.
   int64_t product = 1;
   bool isEmpty = false;
   for (int64_t dim : tensor.dims()) {
@@ -183,10 +197,14 @@ bool TensorReader::check(const TensorProto &tensor, TensorInfo &info, std::strin
       return false;
     }
     ExternalRef ref;
-    if (!parseExternalRef(tensor, ref, error) || !external.check(ref.location, error))
+    if (!parseExternalRef(tensor, ref, error) ||
+        !external.check(ref.location, error))
       return false;
     if (ref.length >= 0 && static_cast<uint64_t>(ref.length) != info.numBytes) {
-      error = ("has " + Twine(ref.length) + " bytes of external data, but its type needs " + Twine(info.numBytes)).str();
+      error = ("has " + Twine(ref.length) +
+               " bytes of external data, but its type needs " +
+               Twine(info.numBytes))
+                  .str();
       return false;
     }
     return true;
@@ -201,9 +219,12 @@ bool TensorReader::check(const TensorProto &tensor, TensorInfo &info, std::strin
     uint64_t present = raw ? raw->size() : 0;
     if (present == info.numBytes)
       return true;
-    // An empty raw_data beside a typed field is what some writers leave for "not set".
+    // An empty raw_data beside a typed field is what some writers leave for
+    // "not set".
     if (present != 0) {
-      error = ("has " + Twine(present) + " bytes of raw data, but its type needs " + Twine(info.numBytes)).str();
+      error = ("has " + Twine(present) +
+               " bytes of raw data, but its type needs " + Twine(info.numBytes))
+                  .str();
       return false;
     }
   }
@@ -211,7 +232,9 @@ bool TensorReader::check(const TensorProto &tensor, TensorInfo &info, std::strin
   const char *field = "";
   typedFieldSize(tensor, info.numElements, wanted, present, field);
   if (wanted != present) {
-    error = ("has " + Twine(present) + " entries in " + field + ", but its type needs " + Twine(wanted)).str();
+    error = ("has " + Twine(present) + " entries in " + field +
+             ", but its type needs " + Twine(wanted))
+                .str();
     return false;
   }
   return true;
@@ -223,7 +246,8 @@ bool TensorReader::check(const TensorProto &tensor, TensorInfo &info, std::strin
 
 /// Appends the low `width` bytes of `value`, lowest first.
 template <typename T>
-static void appendBytes(SmallVectorImpl<char> &bytes, T value, unsigned width = sizeof(T)) {
+static void appendBytes(SmallVectorImpl<char> &bytes, T value,
+                        unsigned width = sizeof(T)) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   for (unsigned i = 0; i != width; ++i)
@@ -231,7 +255,8 @@ static void appendBytes(SmallVectorImpl<char> &bytes, T value, unsigned width = 
 }
 
 /// Writes the typed field of `tensor` the way raw_data holds it.
-bool TensorReader::typedBytes(const TensorProto &tensor, const TensorInfo &info, SmallVectorImpl<char> &bytes) const {
+bool TensorReader::typedBytes(const TensorProto &tensor, const TensorInfo &info,
+                              SmallVectorImpl<char> &bytes) const {
   bytes.reserve(info.numBytes);
   switch (tensor.data_type()) {
   case TensorProto::FLOAT:
@@ -259,7 +284,8 @@ bool TensorReader::typedBytes(const TensorProto &tensor, const TensorInfo &info,
     for (auto [index, value] : llvm::enumerate(tensor.int32_data()))
       for (unsigned bit = 0; bit != 6; ++bit)
         if ((value >> bit) & 1)
-          bytes[(index * 6 + bit) / 8] |= static_cast<char>(1 << ((index * 6 + bit) % 8));
+          bytes[(index * 6 + bit) / 8] |=
+              static_cast<char>(1 << ((index * 6 + bit) % 8));
     return true;
   }
   default: {
@@ -271,20 +297,28 @@ bool TensorReader::typedBytes(const TensorProto &tensor, const TensorInfo &info,
   }
 }
 
-/// Spreads elements of `bits` < 8 bits, packed from the lowest bit up, over a byte each.
-static void unpackBits(ArrayRef<char> packed, unsigned bits, int64_t numElements, SmallVectorImpl<char> &bytes) {
+/// Spreads elements of `bits` < 8 bits, packed from the lowest bit up, over a
+/// byte each.
+static void unpackBits(ArrayRef<char> packed, unsigned bits,
+                       int64_t numElements, SmallVectorImpl<char> &bytes) {
   bytes.reserve(numElements);
   for (int64_t i = 0; i != numElements; ++i) {
     uint64_t position = static_cast<uint64_t>(i) * bits;
     unsigned window = static_cast<uint8_t>(packed[position / 8]);
     if (position / 8 + 1 < packed.size())
-      window |= static_cast<unsigned>(static_cast<uint8_t>(packed[position / 8 + 1])) << 8;
-    bytes.push_back(static_cast<char>((window >> (position % 8)) & ((1u << bits) - 1)));
+      window |=
+          static_cast<unsigned>(static_cast<uint8_t>(packed[position / 8 + 1]))
+          << 8;
+    bytes.push_back(
+        static_cast<char>((window >> (position % 8)) & ((1u << bits) - 1)));
   }
 }
 
-/// Makes a dense attribute of `storage`, which holds a byte-aligned element each, or one element for all.
-Attribute TensorReader::denseFromStorage(const TensorInfo &info, int32_t dataType, ArrayRef<char> storage) const {
+/// Makes a dense attribute of `storage`, which holds a byte-aligned element
+/// each, or one element for all.
+Attribute TensorReader::denseFromStorage(const TensorInfo &info,
+                                         int32_t dataType,
+                                         ArrayRef<char> storage) const {
   if (dataType != TensorProto::BOOL)
     return DenseElementsAttr::getFromRawBuffer(info.type, storage);
   SmallVector<bool, 64> values;
@@ -293,14 +327,17 @@ Attribute TensorReader::denseFromStorage(const TensorInfo &info, int32_t dataTyp
   return DenseElementsAttr::get(info.type, ArrayRef<bool>(values));
 }
 
-/// True when all elements of `width` bytes are the same bytes. Stops at the first that differs, so that it reads little
-/// of a weight.
+/// True when all elements of `width` bytes are the same bytes. Stops at the
+/// first that differs, so that it reads little of a weight.
 static bool isSplat(ArrayRef<char> bytes, size_t width) {
-  return bytes.size() > width && std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
+  return bytes.size() > width && std::memcmp(bytes.data(), bytes.data() + width,
+                                             bytes.size() - width) == 0;
 }
 
-Attribute TensorReader::toAttribute(const TensorProto &tensor, StringRef resourceName, bool readExternal,
-                                    TensorInfo &info, std::string &error) const {
+Attribute TensorReader::toAttribute(const TensorProto &tensor,
+                                    StringRef resourceName, bool readExternal,
+                                    TensorInfo &info,
+                                    std::string &error) const {
   if (!check(tensor, info, error))
     return {};
   MLIRContext *context = info.type.getContext();
@@ -322,11 +359,13 @@ Attribute TensorReader::toAttribute(const TensorProto &tensor, StringRef resourc
     if (!parseExternalRef(tensor, ref, error))
       return {};
     if (!readExternal)
-      return ExternalDataAttr::get(context, ref.location, ref.offset, ref.length);
+      return ExternalDataAttr::get(context, ref.location, ref.offset,
+                                   ref.length);
     if (!external.read(ref, info.numBytes, owned, error))
       return {};
     raw = owned;
-  } else if (std::optional<ArrayRef<char>> data = file.rawData(tensor); data && data->size() == info.numBytes) {
+  } else if (std::optional<ArrayRef<char>> data = file.rawData(tensor);
+             data && data->size() == info.numBytes) {
     raw = *data;
     isMapped = true;
   } else {
@@ -351,25 +390,34 @@ Attribute TensorReader::toAttribute(const TensorProto &tensor, StringRef resourc
 
   if (!isMapped)
     return DenseResourceElementsAttr::get(
-        info.type, resourceName, HeapAsmResourceBlob::allocateAndCopyWithAlign(raw, /*align=*/16, false));
-  // The blob is as aligned as the file happens to have it, at most to a cache line.
+        info.type, resourceName,
+        HeapAsmResourceBlob::allocateAndCopyWithAlign(raw, /*align=*/16,
+                                                      false));
+  // The blob is as aligned as the file happens to have it, at most to a cache
+  // line.
   uint64_t address = reinterpret_cast<uintptr_t>(raw.data());
   size_t alignment = std::min<uint64_t>(64, address & (~address + 1));
   auto keep = [buffer = file.buffer()](void *, size_t, size_t) {};
-  return DenseResourceElementsAttr::get(info.type, resourceName,
-                                        AsmResourceBlob(raw, alignment, std::move(keep), /*dataIsMutable=*/false));
+  return DenseResourceElementsAttr::get(
+      info.type, resourceName,
+      AsmResourceBlob(raw, alignment, std::move(keep),
+                      /*dataIsMutable=*/false));
 }
 
-bool TensorReader::readIntegers(const TensorProto &tensor, const TensorInfo &info, SmallVectorImpl<int64_t> &values,
+bool TensorReader::readIntegers(const TensorProto &tensor,
+                                const TensorInfo &info,
+                                SmallVectorImpl<int64_t> &values,
                                 std::string &error) const {
   SmallVector<char, 0> owned;
   ArrayRef<char> raw;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     ExternalRef ref;
-    if (!parseExternalRef(tensor, ref, error) || !external.read(ref, info.numBytes, owned, error))
+    if (!parseExternalRef(tensor, ref, error) ||
+        !external.read(ref, info.numBytes, owned, error))
       return false;
     raw = owned;
-  } else if (std::optional<ArrayRef<char>> data = file.rawData(tensor); data && data->size() == info.numBytes) {
+  } else if (std::optional<ArrayRef<char>> data = file.rawData(tensor);
+             data && data->size() == info.numBytes) {
     raw = *data;
   } else {
     typedBytes(tensor, info, owned);
@@ -398,8 +446,10 @@ bool TensorReader::readIntegers(const TensorProto &tensor, const TensorInfo &inf
   for (int64_t i = 0; i != info.numElements; ++i) {
     uint64_t bits = 0;
     for (unsigned byte = 0; byte != width; ++byte)
-      bits |= static_cast<uint64_t>(static_cast<uint8_t>(raw[i * width + byte])) << (8 * byte);
-    values.push_back(isSigned ? llvm::SignExtend64(bits, 8 * width) : static_cast<int64_t>(bits));
+      bits |= static_cast<uint64_t>(static_cast<uint8_t>(raw[i * width + byte]))
+              << (8 * byte);
+    values.push_back(isSigned ? llvm::SignExtend64(bits, 8 * width)
+                              : static_cast<int64_t>(bits));
   }
   return true;
 }

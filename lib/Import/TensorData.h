@@ -22,10 +22,12 @@ namespace mlir::tandem::onnx {
 /// One more than the largest TensorProto.DataType that is known.
 constexpr int32_t kNumDataTypes = 29;
 
-/// The name of an element type as ONNX's documents spell it ("float16"), or "type 99" for one that is not known.
+/// The name of an element type as ONNX's documents spell it ("float16"), or
+/// "type 99" for one that is not known.
 std::string dataTypeName(int32_t dataType);
 
-/// Bits an element takes in raw_data; 0 for strings and for types that are not known.
+/// Bits an element takes in raw_data; 0 for strings and for types that are not
+/// known.
 unsigned dataTypeBits(int32_t dataType);
 
 /// MLIR's types for ONNX's, made once a context.
@@ -49,28 +51,39 @@ struct TensorInfo {
   uint64_t numBytes = 0;
 };
 
-/// Turns TensorProtos into attributes and numbers. Errors are one clause each, to follow the tensor's name.
+/// Turns TensorProtos into attributes and numbers. Errors are one clause each,
+/// to follow the tensor's name.
 class TensorReader {
 public:
-  TensorReader(const ModelFile &file, const ElementTypes &types, ExternalFiles &external, int64_t maxDense)
+  TensorReader(const ModelFile &file, const ElementTypes &types,
+               ExternalFiles &external, int64_t maxDense)
       : file(file), types(types), external(external), maxDense(maxDense) {}
 
-  /// Checks element type, dims, and that the data is there in the right amount. Does not look at the data.
-  bool check(const ::tandem_onnx::TensorProto &tensor, TensorInfo &info, std::string &error) const;
+  /// Checks element type, dims, and that the data is there in the right amount.
+  /// Does not look at the data.
+  bool check(const ::tandem_onnx::TensorProto &tensor, TensorInfo &info,
+             std::string &error) const;
 
-  /// The tensor as an attribute: dense when it is a splat or small, a resource over the model's bytes when large, and
-  /// `#tandem.external` when it is stored beside the model (`readExternal` false) or its value as dense (true).
-  /// `resourceName` must be new to this import. Null on error.
-  Attribute toAttribute(const ::tandem_onnx::TensorProto &tensor, StringRef resourceName, bool readExternal,
+  /// The tensor as an attribute: dense when it is a splat or small, a resource
+  /// over the model's bytes when large, and
+  /// `#tandem.external` when it is stored beside the model (`readExternal`
+  /// false) or its value as dense (true). `resourceName` must be new to this
+  /// import. Null on error.
+  Attribute toAttribute(const ::tandem_onnx::TensorProto &tensor,
+                        StringRef resourceName, bool readExternal,
                         TensorInfo &info, std::string &error) const;
 
-  /// The elements of an integer or boolean tensor that has passed `check`, reading external data where it must.
-  bool readIntegers(const ::tandem_onnx::TensorProto &tensor, const TensorInfo &info,
-                    SmallVectorImpl<int64_t> &values, std::string &error) const;
+  /// The elements of an integer or boolean tensor that has passed `check`,
+  /// reading external data where it must.
+  bool readIntegers(const ::tandem_onnx::TensorProto &tensor,
+                    const TensorInfo &info, SmallVectorImpl<int64_t> &values,
+                    std::string &error) const;
 
 private:
-  bool typedBytes(const ::tandem_onnx::TensorProto &tensor, const TensorInfo &info, SmallVectorImpl<char> &bytes) const;
-  Attribute denseFromStorage(const TensorInfo &info, int32_t dataType, ArrayRef<char> storage) const;
+  bool typedBytes(const ::tandem_onnx::TensorProto &tensor,
+                  const TensorInfo &info, SmallVectorImpl<char> &bytes) const;
+  Attribute denseFromStorage(const TensorInfo &info, int32_t dataType,
+                             ArrayRef<char> storage) const;
 
   const ModelFile &file;
   const ElementTypes &types;

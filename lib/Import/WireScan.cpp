@@ -38,8 +38,9 @@ constexpr uint32_t kRawDataField = 9;
 /// Protobuf's own default limit.
 constexpr unsigned kMaxDepth = 100;
 
-/// Messages below this average size are refused when there are this many of them: each costs the parser about a
-/// hundred bytes, so a file of empty messages would need many times its own size in memory.
+/// Messages below this average size are refused when there are this many of
+/// them: each costs the parser about a hundred bytes, so a file of empty
+/// messages would need many times its own size in memory.
 constexpr uint64_t kMinBytesPerMessage = 8;
 constexpr uint64_t kManyMessages = 1 << 20;
 
@@ -127,7 +128,8 @@ Message childOf(Message parent, uint32_t field) {
     }
     return Message::None;
   case Message::Tensor:
-    return field == 3 || field == 13 || field == 16 ? Message::Leaf : Message::None;
+    return field == 3 || field == 13 || field == 16 ? Message::Leaf
+                                                    : Message::None;
   case Message::SparseTensor:
     return field == 1 || field == 2 ? Message::Tensor : Message::None;
   case Message::Function:
@@ -159,6 +161,24 @@ Message childOf(Message parent, uint32_t field) {
   return Message::None;
 }
 
+/// Fields that the importer does not keep: documentation and metadata of nodes
+/// and attributes, which can be most of a file. Not parsing them saves their
+/// time and memory.
+bool isDropped(Message parent, uint32_t field) {
+  switch (parent) {
+  case Message::Node:
+    return field == 6 || field == 9 || field == 10;
+  case Message::Attribute:
+    return field == 13;
+  case Message::Tensor:
+    return field == 12 || field == 16;
+  case Message::Function:
+    return field == 8 || field == 14;
+  default:
+    return false;
+  }
+}
+
 size_t varintSize(uint64_t value) {
   size_t size = 1;
   for (; value >= 0x80; value >>= 7)
@@ -175,16 +195,20 @@ void appendVarint(std::string &out, uint64_t value) {
 class Scanner {
 public:
   Scanner(StringRef file, std::string &error)
-      : begin(reinterpret_cast<const uint8_t *>(file.data())), size(file.size()), error(error) {}
+      : begin(reinterpret_cast<const uint8_t *>(file.data())),
+        size(file.size()), error(error) {}
 
   bool run(std::string &skeleton) {
     int64_t delta = 0;
     if (!scan(0, size, Message::Model, 0, delta))
       return false;
-    if (numMessages > kManyMessages && numMessages * kMinBytesPerMessage > size) {
-      error = ("the file holds " + Twine(numMessages) + " messages in " + Twine(size) +
-               " bytes, nearly all of them empty; refusing to spend memory on them")
-                  .str();
+    if (numMessages > kManyMessages &&
+        numMessages * kMinBytesPerMessage > size) {
+      error =
+          ("the file holds " + Twine(numMessages) + " messages in " +
+           Twine(size) +
+           " bytes, nearly all of them empty; refusing to spend memory on them")
+              .str();
       return false;
     }
     write(skeleton, delta);
@@ -192,14 +216,22 @@ public:
   }
 
 private:
-  /// A place in the file where the skeleton differs: at `position`, `skip` bytes give way to the varint `length`,
-  /// followed by a descriptor of `raw` if `isRaw`.
+  /// A place in the file where the skeleton differs: `skip` bytes at `position`
+  /// give way to something else.
   struct Edit {
+    enum Kind : uint8_t {
+      /// Nothing.
+      Drop,
+      /// The varint `length`.
+      Length,
+      /// The descriptor of `length` bytes that end where the skipped ones end,
+      /// with its size in front.
+      Raw
+    };
     uint64_t position;
     uint64_t skip;
     uint64_t length;
-    RawRange raw;
-    bool isRaw;
+    Kind kind;
   };
 
   /// The path from the model to the message that is being read, for errors.
@@ -213,11 +245,13 @@ private:
     std::string path;
     for (const Frame &frame : frames)
       path += (", " + nameOf(frame.message) + " " + Twine(frame.index)).str();
-    error = (what + " at byte " + Twine(position) + " of " + Twine(size) + path).str();
+    error = (what + " at byte " + Twine(position) + " of " + Twine(size) + path)
+                .str();
     return false;
   }
 
-  /// Reads a varint in [position, end). Returns false when it is cut off or longer than ten bytes.
+  /// Reads a varint in [position, end). Returns false when it is cut off or
+  /// longer than ten bytes.
   bool readVarint(uint64_t &position, uint64_t end, uint64_t &value) {
     value = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
@@ -232,51 +266,75 @@ private:
     return false;
   }
 
-  /// Scans the message of kind `message` in [position, end). Adds to `delta` by how many bytes its skeleton is longer.
-  bool scan(uint64_t position, uint64_t end, Message message, unsigned depth, int64_t &delta) {
+  /// Scans the message of kind `message` in [position, end). Adds to `delta` by
+  /// how many bytes its skeleton is longer.
+  bool scan(uint64_t position, uint64_t end, Message message, unsigned depth,
+            int64_t &delta) {
     if (depth > kMaxDepth)
-      return fail(position, "messages are nested more than " + Twine(kMaxDepth) + " deep");
+      return fail(position, "messages are nested more than " +
+                                Twine(kMaxDepth) + " deep");
     // How many children of each kind came before; kept for errors.
     uint64_t counts[10] = {};
     while (position < end) {
       uint64_t start = position;
       uint64_t tag = 0;
       if (!readVarint(position, end, tag))
-        return fail(start, "the file is truncated or damaged: a field's tag is cut off");
+        return fail(
+            start,
+            "the file is truncated or damaged: a field's tag is cut off");
       uint64_t field = tag >> 3;
       if (field == 0 || field > 0x1fffffff)
-        return fail(start, "the file is damaged or not an ONNX model: bad field number " + Twine(field));
+        return fail(
+            start,
+            "the file is damaged or not an ONNX model: bad field number " +
+                Twine(field));
       uint64_t value = 0;
       switch (tag & 7) {
       case 0:
         if (!readVarint(position, end, value))
-          return fail(start, "the file is truncated or damaged: a number is cut off");
+          return fail(start,
+                      "the file is truncated or damaged: a number is cut off");
         continue;
       case 1:
       case 5: {
         uint64_t width = (tag & 7) == 1 ? 8 : 4;
         if (end - position < width)
-          return fail(start, "the file is truncated or damaged: a number is cut off");
+          return fail(start,
+                      "the file is truncated or damaged: a number is cut off");
         position += width;
         continue;
       }
       case 2:
         break;
       default:
-        return fail(start, "the file is damaged or not an ONNX model: unknown wire type " + Twine(tag & 7));
+        return fail(
+            start,
+            "the file is damaged or not an ONNX model: unknown wire type " +
+                Twine(tag & 7));
       }
 
       uint64_t lengthAt = position;
       uint64_t length = 0;
       if (!readVarint(position, end, length))
-        return fail(start, "the file is truncated or damaged: a field's length is cut off");
+        return fail(
+            start,
+            "the file is truncated or damaged: a field's length is cut off");
       if (length > end - position)
-        return fail(start, "the file is truncated or damaged: a field of " + Twine(length) + " bytes has only " +
+        return fail(start, "the file is truncated or damaged: a field of " +
+                               Twine(length) + " bytes has only " +
                                Twine(end - position) + " left");
       if (message == Message::Tensor && field == kRawDataField) {
-        edits.push_back({lengthAt, position - lengthAt + length, kRawDescriptorSize, {position, length}, true});
-        delta += static_cast<int64_t>(1 + kRawDescriptorSize) - static_cast<int64_t>(position - lengthAt + length);
+        edits.push_back(
+            {lengthAt, position - lengthAt + length, length, Edit::Raw});
+        delta += static_cast<int64_t>(1 + kRawDescriptorSize) -
+                 static_cast<int64_t>(position - lengthAt + length);
         position += length;
+        continue;
+      }
+      if (isDropped(message, static_cast<uint32_t>(field))) {
+        position += length;
+        edits.push_back({start, position - start, 0, Edit::Drop});
+        delta -= static_cast<int64_t>(position - start);
         continue;
       }
       Message child = childOf(message, static_cast<uint32_t>(field));
@@ -292,7 +350,7 @@ private:
       }
 
       size_t editIndex = edits.size();
-      edits.push_back({lengthAt, position - lengthAt, length, {}, false});
+      edits.push_back({lengthAt, position - lengthAt, length, Edit::Length});
       frames.push_back({child, static_cast<uint32_t>(field), index});
       int64_t childDelta = 0;
       if (!scan(position, position + length, child, depth + 1, childDelta))
@@ -303,7 +361,8 @@ private:
       } else {
         uint64_t newLength = length + static_cast<uint64_t>(childDelta);
         edits[editIndex].length = newLength;
-        delta += childDelta + static_cast<int64_t>(varintSize(newLength)) - static_cast<int64_t>(position - lengthAt);
+        delta += childDelta + static_cast<int64_t>(varintSize(newLength)) -
+                 static_cast<int64_t>(position - lengthAt);
       }
       position += length;
     }
@@ -312,19 +371,21 @@ private:
 
   void write(std::string &skeleton, int64_t delta) {
     skeleton.clear();
-    skeleton.reserve(size + static_cast<uint64_t>(delta));
+    skeleton.reserve(static_cast<uint64_t>(static_cast<int64_t>(size) + delta));
     const char *bytes = reinterpret_cast<const char *>(begin);
     uint64_t copied = 0;
     for (const Edit &edit : edits) {
       skeleton.append(bytes + copied, edit.position - copied);
-      appendVarint(skeleton, edit.length);
-      if (edit.isRaw) {
+      copied = edit.position + edit.skip;
+      if (edit.kind == Edit::Length) {
+        appendVarint(skeleton, edit.length);
+      } else if (edit.kind == Edit::Raw) {
         char descriptor[kRawDescriptorSize];
-        llvm::support::endian::write64le(descriptor, edit.raw.offset);
-        llvm::support::endian::write64le(descriptor + 8, edit.raw.size);
+        llvm::support::endian::write64le(descriptor, copied - edit.length);
+        llvm::support::endian::write64le(descriptor + 8, edit.length);
+        skeleton.push_back(static_cast<char>(kRawDescriptorSize));
         skeleton.append(descriptor, sizeof(descriptor));
       }
-      copied = edit.position + edit.skip;
     }
     skeleton.append(bytes + copied, size - copied);
   }
@@ -339,12 +400,15 @@ private:
 
 } // namespace
 
-std::optional<RawRange> mlir::tandem::onnx::decodeRawDescriptor(StringRef bytes) {
+std::optional<RawRange>
+mlir::tandem::onnx::decodeRawDescriptor(StringRef bytes) {
   if (bytes.size() != kRawDescriptorSize)
     return std::nullopt;
-  return RawRange{llvm::support::endian::read64le(bytes.data()), llvm::support::endian::read64le(bytes.data() + 8)};
+  return RawRange{llvm::support::endian::read64le(bytes.data()),
+                  llvm::support::endian::read64le(bytes.data() + 8)};
 }
 
-bool mlir::tandem::onnx::scanModel(StringRef file, std::string &skeleton, std::string &error) {
+bool mlir::tandem::onnx::scanModel(StringRef file, std::string &skeleton,
+                                   std::string &error) {
   return Scanner(file, error).run(skeleton);
 }

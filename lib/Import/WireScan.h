@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Protobuf copies every `bytes` field and cannot read messages over 2 GiB. This pass over the wire format puts a 16-byte
-// descriptor (offset and size in the file) in the place of each TensorProto.raw_data, so that the parser sees a small
-// message and the weights stay where they are, in the mapped file. It also finds truncated input, and says where.
+// Protobuf copies every `bytes` field and cannot read messages over 2 GiB. This
+// pass over the wire format puts a 16-byte descriptor (offset and size in the
+// file) in the place of each TensorProto.raw_data, so that the parser sees a
+// small message and the weights stay where they are, in the mapped file. It
+// also finds truncated input, and says where.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +37,11 @@ constexpr size_t kRawDescriptorSize = 16;
 /// Reads a descriptor back. No value if `bytes` is not one.
 std::optional<RawRange> decodeRawDescriptor(llvm::StringRef bytes);
 
-/// Scans the serialized ModelProto in `file` and writes the same message with every raw_data replaced by a descriptor
-/// into `skeleton`. Returns false on malformed input and then sets `error` to one sentence that names the message, its
-/// index and the byte.
+/// Scans the serialized ModelProto in `file` and writes the same message into
+/// `skeleton`, with every raw_data replaced by a descriptor, and without the
+/// documentation and metadata of nodes, which the importer does not keep.
+/// Returns false on malformed input and then sets `error` to one sentence that
+/// names the message, its index and the byte.
 bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error);
 
 } // namespace mlir::tandem::onnx

@@ -78,8 +78,8 @@ static int importModel(StringRef input, StringRef output, bool emitBytecode,
     return fail("--import-onnx writes MLIR, and '" + output +
                 "' is the name of an ONNX model");
   bool isSame = false;
-  if (output != "-" &&
-      !llvm::sys::fs::equivalent(input, output, isSame) && isSame)
+  if (output != "-" && !llvm::sys::fs::equivalent(input, output, isSame) &&
+      isSame)
     return fail("'" + input + "' would be overwritten while it is read");
 
   DialectRegistry registry;

@@ -9,7 +9,7 @@
 // RUN: fusion-opt --show-dialects | FileCheck %s --check-prefix=DIALECTS
 // RUN: not fusion-opt %s --no-such-flag 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=NOFLAG
-// RUN: not fusion-opt %s --pass-pipeline="builtin.module(no-such-pass)" 2>&1 \
+// RUN: not fusion-opt /dev/null --pass-pipeline="builtin.module(no-such-pass)" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=NOPASS
 
 // PIPELINE: func.func(

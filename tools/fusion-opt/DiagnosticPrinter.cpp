@@ -9,6 +9,7 @@
 #include "DiagnosticPrinter.h"
 
 #include "mlir/IR/Location.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -64,8 +65,15 @@ static void print(const Diagnostic &diagnostic) {
   std::string message = diagnostic.str();
   // Many messages name the node themselves.
   if (!place.node.empty() && !StringRef(message).contains(place.node))
-    os << "node '" << place.node << "': ";
-  os << message << '\n';
+    message = ("node '" + place.node + "': " + message).str();
+  // Names come from the file and may hold anything; a terminal must not see it.
+  for (char c : message) {
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f)
+      os << "\\x" << llvm::hexdigit((c >> 4) & 0xf) << llvm::hexdigit(c & 0xf);
+    else
+      os << c;
+  }
+  os << '\n';
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context,

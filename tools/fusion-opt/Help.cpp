@@ -42,7 +42,7 @@ Examples
   The same with a reason for each all-reduce, in a file for programs:
     fusion-opt model.onnx --tandem-fuse-pipeline="report=report.json" -o fused.mlir
   The reasons as remarks, for people:
-    fusion-opt model.onnx --remarks-filter=tandem -o /dev/null
+    fusion-opt model.onnx --remarks-filter=tandem-fuse -o /dev/null
   Fuse up to 1024 tokens, and fail if any all-reduce is left:
     fusion-opt model.onnx --tandem-fuse-pipeline="max-tokens=1024 require=all" -o fused.mlir
   Import only, to look at the graph:

@@ -21,7 +21,9 @@
 #include "mlir/Remark/RemarkStreamer.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tandem/Dialect/Tandem.h"
 #include "tandem/Import/OnnxImport.h"
+#include "tandem/Passes/FusionReport.h"
 #include "llvm/Remarks/RemarkFormat.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -111,9 +113,10 @@ static LogicalResult printModule(ModuleOp module, raw_ostream &os,
   return writeBytecodeToFile(module, os, writer);
 }
 
-LogicalResult mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
-                                       DialectRegistry &registry,
-                                       const MlirOptMainConfig &config) {
+FailureOr<std::optional<FusionCount>>
+mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
+                         DialectRegistry &registry,
+                         const MlirOptMainConfig &config) {
   // A model is one function: there is nothing to run in parallel, and a
   // context without threads needs no locks.
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
@@ -122,6 +125,15 @@ LogicalResult mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
   tracing::InstallDebugHandler debugHandler(context, config.getDebugConfig());
   if (failed(enableRemarks(context, config)))
     return failure();
+  std::optional<FusionCount> count;
+  context.getOrLoadDialect<TandemDialect>()->setFusionReportHandler(
+      [&count](const FusionReport &report) {
+        // A second run reports again what the first has missed.
+        if (!count)
+          count.emplace();
+        count->fused += report.getNumFused();
+        count->missed = report.getNumMissed();
+      });
 
   DefaultTimingManager timingManager;
   applyDefaultTimingManagerCLOptions(timingManager);
@@ -156,5 +168,7 @@ LogicalResult mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
     return failure();
 
   TimingScope outputTiming = timing.nest("Output");
-  return printModule(*module, os, config);
+  if (failed(printModule(*module, os, config)))
+    return failure();
+  return count;
 }

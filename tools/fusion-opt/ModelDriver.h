@@ -11,19 +11,28 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include <cstddef>
+#include <optional>
+
 namespace mlir {
 class DialectRegistry;
 class MlirOptMainConfig;
 
 namespace tandem {
 
+/// What became of a model's all-reduces.
+struct FusionCount {
+  size_t fused = 0;
+  size_t missed = 0;
+};
+
 /// Does for the ONNX model in the file `path` what MlirOptMain does for MLIR
 /// text: imports it, runs the passes that `config` names (by default
-/// tandem-fuse-pipeline), and prints the module to `os`. Prints all errors, and
-/// at the end how many all-reduces were fused, if tandem-fuse ran.
-LogicalResult runOnModel(StringRef path, raw_ostream &os,
-                         DialectRegistry &registry,
-                         const MlirOptMainConfig &config);
+/// tandem-fuse-pipeline), and prints the module to `os`. Prints all errors.
+/// Returns the count if tandem-fuse ran.
+FailureOr<std::optional<FusionCount>>
+runOnModel(StringRef path, raw_ostream &os, DialectRegistry &registry,
+           const MlirOptMainConfig &config);
 
 } // namespace tandem
 } // namespace mlir

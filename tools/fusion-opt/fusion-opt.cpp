@@ -122,10 +122,13 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   OutputFile output;
   if (failed(output.open(outputPath, error)))
     return fail(error);
+  std::optional<FusionCount> count;
   if (isModel) {
     contents.reset();
-    if (failed(runOnModel(input, output.os(), registry, config)))
+    auto counted = runOnModel(input, output.os(), registry, config);
+    if (failed(counted))
       return failure();
+    count = *counted;
   } else {
     takeOverRoundTrip(config, registry);
     if (failed(MlirOptMain(output.os(), std::move(contents), registry, config)))
@@ -133,6 +136,10 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   }
   if (failed(output.commit(error)))
     return fail(error);
+  if (count)
+    llvm::errs() << "fused " << count->fused << " of "
+                 << count->fused + count->missed << " all-reduces ("
+                 << count->missed << " missed)\n";
   return success();
 }
 

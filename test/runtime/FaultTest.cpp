@@ -123,7 +123,7 @@ TEST(Fault, AStoppedRankGoesOnIfItIsBackInTime) {
     RANK_CHECK(m.makeWorkspace(16, 64, TANDEM_DTYPE_F32) == 0, m.message());
     int64_t until = nowMs() + 1500;
     // All leave at the same call: rank 0 says when, by way of the sum.
-    for (int64_t i = 0;; ++i) {
+    for (;;) {
       float last = rank == 0 && nowMs() > until ? 1.0f : 0.0f;
       tandem_all_reduce_args reduce = TANDEM_ALL_REDUCE_ARGS_INIT;
       reduce.tokens = reduce.hidden = 1;

@@ -229,8 +229,9 @@ TEST(Kernel, AllInstructionSetsAndAliasesGiveTheSameBits) {
                                   std::to_string(form) + " alias " +
                                   std::to_string(alias);
               ASSERT_EQ(copy(row.y), wantY) << where;
-              if (row.r)
+              if (row.r) {
                 ASSERT_EQ(copy(row.r), wantR) << where;
+              }
               ASSERT_EQ(copy(row.s), wantS) << where;
             }
         }

@@ -51,7 +51,7 @@ private:
 
 LogicalResult AllReduceMatcher::setGroup(StringRef name, int64_t size,
                                          ArrayRef<int64_t> ranks) {
-  llvm::SmallDenseSet<int64_t> seen;
+  llvm::SmallSet<int64_t, 8> seen;
   bool isValid = !name.empty() && size >= 0 &&
                  (ranks.empty() || (size > 0 && ranks.size() % size == 0)) &&
                  llvm::all_of(ranks, [&](int64_t rank) {

@@ -114,6 +114,8 @@ FailureOr<OnnxNode> NormChain::getOnlyUser(Mismatch ifUnused) {
     }
     if (blocker)
       return fail(Mismatch::InteriorUse, blocker);
+    if (user->getNumResults() != 1)
+      return fail(ifUnused, user);
     if (!getNoopCastOperand(user) || user->getOperand(0) != current)
       return OnnxNode(user);
     take(user);
@@ -170,7 +172,7 @@ std::optional<double> NormChain::getScalar(Value value) {
 
 Value NormChain::getUpcastOperand(Value value) {
   OnnxNode cast(value.getDefiningOp());
-  if (!cast.is("Cast") && !cast.is("CastLike"))
+  if ((!cast.is("Cast") && !cast.is("CastLike")) || cast.getNumInputs() == 0)
     return {};
   Value operand = cast.getOperation()->getOperand(0);
   RankedTensorType from = typeOf(operand), to = typeOf(value);
@@ -365,7 +367,7 @@ LogicalResult NormChain::matchGamma() {
   norm.rounding = NormRounding::BeforeGamma;
   if (upcast && !roundedFirst) {
     Operation *cast = current.hasOneUse() ? *current.user_begin() : nullptr;
-    if (cast && cast->getBlock() == block &&
+    if (cast && cast->getBlock() == block && cast->getNumResults() == 1 &&
         (isOnnxOp(cast, "Cast") || isOnnxOp(cast, "CastLike")) &&
         cast->getOperand(0) == current &&
         elementOf(cast->getResult(0)) == elementOf(upcast)) {

@@ -131,8 +131,9 @@ std::optional<MatchFailure> explainMissingNorm(Value sum);
 /// of ops. Returns whether anything was raised.
 bool raiseSourceOps(Operation *root);
 
-/// The same one op at a time, for embedders that have a driver of their own.
-/// Without the positions that let tandem-restore keep the order of a block.
+/// The same one op at a time, for the greedy driver of an embedder. (Not for a
+/// driver that walks blocks: ops behind the matched one move.) Without the
+/// positions that let tandem-restore keep the order of a block.
 void populateRaisePatterns(RewritePatternSet &patterns);
 
 /// Whether `op` is a raised op that holds its sources.

@@ -434,6 +434,7 @@ TEST(Fault, ARankThatLeavesIsNamedAndOneThatEndsToo) {
       m.failure();
       RANK_CHECK(m.error.peer == 1, "");
       // Nothing more can be made of this group, but the reason is there.
+      tandem_workspace_destroy(m.workspace);
       m.workspace = nullptr;
       RANK_CHECK(m.makeWorkspace(16, 64, 0) == status, m.message());
       return "";

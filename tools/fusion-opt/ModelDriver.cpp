@@ -36,16 +36,12 @@ static LogicalResult enableRemarks(MLIRContext &context,
                                    const MlirOptMainConfig &config) {
   if (!config.shouldEmitRemarks())
     return success();
-  auto filter = [](std::string text) -> std::optional<std::string> {
-    if (text.empty())
-      return std::nullopt;
-    return text;
-  };
-  remark::RemarkCategories categories{filter(config.getRemarksAllFilter()),
-                                      filter(config.getRemarksPassedFilter()),
-                                      filter(config.getRemarksMissedFilter()),
-                                      filter(config.getRemarksAnalyseFilter()),
-                                      filter(config.getRemarksFailedFilter())};
+  // The engine looks at the filter for all kinds only where a kind's own
+  // filter is set, be it empty.
+  remark::RemarkCategories categories{
+      config.getRemarksAllFilter(), config.getRemarksPassedFilter(),
+      config.getRemarksMissedFilter(), config.getRemarksAnalyseFilter(),
+      config.getRemarksFailedFilter()};
   std::unique_ptr<remark::detail::RemarkEmittingPolicyBase> policy;
   if (config.getRemarkPolicy() == RemarkPolicy::REMARK_POLICY_FINAL)
     policy = std::make_unique<remark::RemarkEmittingPolicyFinal>();

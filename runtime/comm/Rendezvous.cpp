@@ -563,6 +563,16 @@ static Error connectToHub(const Place &place, Deadline deadline,
   }
 }
 
+/// Says what a connection's error means before the group is made.
+static Error hubIsGone(const Error &cause) {
+  Error error = cause;
+  if (cause.status == TANDEM_STATUS_PEER_LEFT)
+    error = makeError(TANDEM_STATUS_PEER_DIED, 0,
+                      "rank 0 died or gave up while the group was being made");
+  error.peer = 0;
+  return error;
+}
+
 /// Comes to rank 0 and hears its word.
 static Error present(const Place &place, int rank, int world, Deadline deadline,
                      Channel &channel, Reply &reply) {
@@ -589,15 +599,12 @@ static Error present(const Place &place, int rank, int world, Deadline deadline,
     error = e;
   else
     error = Error();
-  if (error.status == TANDEM_STATUS_PEER_LEFT)
-    return makeError(TANDEM_STATUS_PEER_DIED, 0,
-                     "rank 0 died or gave up while the group was being made");
   if (error.status == TANDEM_STATUS_TIMEOUT)
     return makeError(TANDEM_STATUS_TIMEOUT, 0,
                      "rank 0 did not answer at rendezvous '%s' in time",
                      place.name.c_str());
   if (error)
-    return error;
+    return hubIsGone(error);
   if (reply.magic != helloMagic)
     return makeError(TANDEM_STATUS_MISMATCH, 0,
                      "what answers at rendezvous '%s' is not a Tandem runtime",
@@ -620,10 +627,8 @@ static Error meetAsSpoke(const Place &place, int rank, int world,
     return error;
   }
   Frame frame;
-  if (Error e = channel.recv(frame, deadline.plus(graceMs))) {
-    e.peer = 0;
-    return e;
-  }
+  if (Error e = channel.recv(frame, deadline.plus(graceMs)))
+    return hubIsGone(e);
   if (frame.body.size() != static_cast<size_t>(world))
     return makeError(TANDEM_STATUS_INTERNAL, 0, "a welcome of the wrong size");
   meeting.pidfds.resize(world);

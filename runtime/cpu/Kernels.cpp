@@ -14,9 +14,6 @@ const Kernels &tandem::bestKernels() {
 #if defined(TANDEM_RUNTIME_X86)
   // The processor's features are in libgcc's own table; reading it costs a
   // load.
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return avx512Kernels;
   if (__builtin_cpu_supports("avx2"))
     return avx2Kernels;
 #endif

@@ -48,7 +48,6 @@ struct Kernels {
 extern const Kernels baselineKernels;
 #if defined(TANDEM_RUNTIME_X86)
 extern const Kernels avx2Kernels;
-extern const Kernels avx512Kernels;
 #endif
 
 /// Returns the best set that this processor has.

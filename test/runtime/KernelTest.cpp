@@ -31,8 +31,6 @@ static std::vector<const Kernels *> kernelSets() {
 #if defined(TANDEM_RUNTIME_X86)
   if (__builtin_cpu_supports("avx2"))
     sets.push_back(&avx2Kernels);
-  if (&bestKernels() == &avx512Kernels)
-    sets.push_back(&avx512Kernels);
 #endif
   return sets;
 }

@@ -115,7 +115,7 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "number of ranks (" << ranks.size()
                        << ") is not a multiple of the group size (" << size
                        << ")";
-  llvm::SmallDenseSet<int64_t> seen;
+  llvm::SmallSet<int64_t, 8> seen;
   for (int64_t rank : ranks) {
     if (rank < 0)
       return emitError() << "rank is negative: " << rank;

@@ -1,5 +1,4 @@
-//===- TandemBytecode.cpp - Bytecode version of the tandem dialect - -*- C++
-//-*-===//
+//===- TandemBytecode.cpp - Bytecode version of the tandem dialect --------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

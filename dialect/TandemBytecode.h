@@ -1,5 +1,4 @@
-//===- TandemBytecode.h - Bytecode version of the tandem dialect - -*- C++
-//-*-===//
+//===- TandemBytecode.h - Version of the dialect in bytecode -- -*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -183,14 +184,23 @@ NormRounding RMSNormOp::getNormRounding() { return getRounding(); }
 // FusedAllReduceNormOp
 //===----------------------------------------------------------------------===//
 
+/// Whether tensors of both types can be of one shape. Casts that tell more of
+/// one operand's shape may be folded into the op, so types need not be equal.
+static bool fits(Type a, RankedTensorType b) {
+  auto type = cast<RankedTensorType>(a);
+  return type.getElementType() == b.getElementType() &&
+         succeeded(verifyCompatibleShape(type.getShape(), b.getShape()));
+}
+
 LogicalResult FusedAllReduceNormOp::verify() {
   auto type = cast<RankedTensorType>(getInput().getType());
   if (failed(verifyPerHidden(*this, "gamma", getGamma(), type)) ||
       failed(verifyEpsilon(*this, "epsilon", getEpsilon())))
     return failure();
-  if (getResidual() && getResidual().getType() != type)
+  if (getResidual() && !fits(getResidual().getType(), type))
     return emitOpError("residual has type ")
-           << getResidual().getType() << ", but the input has " << type;
+           << getResidual().getType()
+           << ", which does not fit the input's type " << type;
   if (Value bias = getBias()) {
     if (failed(verifyPerHidden(*this, "bias", bias, type)))
       return failure();
@@ -218,9 +228,10 @@ LogicalResult FusedAllReduceNormOp::verify() {
   if (getResults().size() != count)
     return emitOpError("needs ")
            << count << " results, got " << getResults().size();
-  for (auto [init, result] : llvm::zip_equal(getInits(), getResults()))
-    if (init.getType() != type || result.getType() != type)
-      return emitOpError("destinations and results must have the input's type ")
+  for (Value init : getInits())
+    if (!fits(init.getType(), type))
+      return emitOpError("destination has type ")
+             << init.getType() << ", which does not fit the input's type "
              << type;
   return success();
 }
@@ -228,8 +239,8 @@ LogicalResult FusedAllReduceNormOp::verify() {
 LogicalResult
 FusedAllReduceNormOp::reifyResultShapes(OpBuilder &builder,
                                         ReifiedRankedShapedTypeDims &shapes) {
-  for (unsigned i = 0, e = getResults().size(); i != e; ++i)
-    if (failed(reifyShapeOf(builder, getLoc(), getInput(), shapes)))
+  for (Value init : getInits())
+    if (failed(reifyShapeOf(builder, getLoc(), init, shapes)))
       return failure();
   return success();
 }

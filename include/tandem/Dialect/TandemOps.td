@@ -32,7 +32,7 @@ def Tandem_Number : AnyTypeOf<[AnyFloat, AnyInteger]>;
 def Tandem_Tensor : TensorOf<[Tandem_Number]>;
 def Tandem_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def Tandem_Gamma : RankedTensorOf<[AnyFloat], [HasAnyRankOfPred<[1]>],
-                                  "rank-1 tensor of floats">;
+                                  "rank-1 tensor">;
 
 class Tandem_Op<string mnemonic, list<Trait> traits = []>
     : Op<Tandem_Dialect, mnemonic, traits>;
@@ -181,7 +181,8 @@ def Tandem_FusedAllReduceNormOp : Tandem_Op<"fused_all_reduce_norm", [
       y = rms_norm(r)          with `gamma`
 
     Results, in this order, each with its destination in `outs`: y; r if
-    `returns_residual`; s if `returns_sum`.
+    `returns_residual`; s if `returns_sum`. Residual and destinations have the
+    input's shape; their types may say more or less of it.
 
     ```mlir
     %y, %r = tandem.fused_all_reduce_norm %x

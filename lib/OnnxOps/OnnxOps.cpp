@@ -15,10 +15,12 @@ using namespace mlir::tandem;
 
 /// Cuts onnx-mlir's version suffix off: ReduceMeanV13 -> ReduceMean.
 static StringRef dropVersion(StringRef opType) {
-  StringRef stem = opType.rtrim("0123456789");
-  if (stem.size() == opType.size() || stem.size() < 2 || stem.back() != 'V')
+  size_t end = opType.size();
+  while (end != 0 && llvm::isDigit(opType[end - 1]))
+    --end;
+  if (end == opType.size() || end < 2 || opType[end - 1] != 'V')
     return opType;
-  return stem.drop_back();
+  return opType.take_front(end - 1);
 }
 
 /// "ai.onnx" and "" are one domain.

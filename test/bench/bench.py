@@ -3,8 +3,8 @@
 
 usage: bench.py --build DIR [--json FILE] [--runs N]
 
-Measures the wall time and the peak memory of a whole process (median of N
-runs) for the graph as it is and stacked 2, 4 and 8 times, and the import stage
+Measures the wall time, the processor time and the peak memory of a whole
+process (median of N runs) for the graph as it is and stacked 2, 4 and 8 times, and the import stage
 against a plain protobuf parse of the same file. The goals: the graph as it is
 in 0.3 s and 200 MiB; linear growth; an import of at most five parses.
 
@@ -33,7 +33,8 @@ AIR = MODELS / "glm45_air_tp2_graph.onnx"
 
 
 def run_once(command):
-    """Runs a process; returns its seconds, its peak memory in MiB, its stderr."""
+    """Runs a process; returns its seconds, its seconds on a processor, its peak
+    memory in MiB, and what it wrote to standard error."""
     begin = time.perf_counter()
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -44,7 +45,8 @@ def run_once(command):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"bench.py: {' '.join(map(str, command))} failed:\n{errors}")
-    return seconds, usage.ru_maxrss / 1024, errors
+    return (seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
+            errors)
 
 
 def measure(command, runs):
@@ -56,15 +58,16 @@ def measure(command, runs):
         "seconds": statistics.median(s[0] for s in samples),
         "seconds_min": min(s[0] for s in samples),
         "seconds_max": max(s[0] for s in samples),
-        "mib": statistics.median(s[1] for s in samples),
-    }, samples[-1][2]
+        "cpu_seconds": statistics.median(s[1] for s in samples),
+        "mib": statistics.median(s[2] for s in samples),
+    }, samples[-1][3]
 
 
 def stage_milliseconds(fusion_opt, model, runs):
     """The median milliseconds of each stage by MLIR's own timers."""
     stages = {}
     for _ in range(runs):
-        _, _, text = run_once(
+        *_, text = run_once(
             [fusion_opt, model, "-o", "/dev/null", "--mlir-timing",
              "--mlir-timing-display=list"]
         )
@@ -98,10 +101,11 @@ def main():
     }
     print(f"median of {args.runs} runs of a whole process, "
           f"{os.cpu_count()} cores\n")
-    print(f"{'input':<26}{'nodes':>9}{'seconds':>10}{'MiB':>8}"
-          f"{'us/node':>10}{'KiB/node':>10}")
-    print(f"{'an empty module':<26}{0:>9}{start['seconds']:>10.3f}"
-          f"{start['mib']:>8.0f}")
+    print(f"{'input':<20}{'nodes':>8}{'seconds':>9}{'(least':>9}{'cpu)':>8}"
+          f"{'MiB':>6}{'us/node':>9}{'KiB/node':>9}")
+    print(f"{'an empty module':<20}{0:>8}{start['seconds']:>9.3f}"
+          f"{start['seconds_min']:>9.3f}{start['cpu_seconds']:>8.3f}"
+          f"{start['mib']:>6.0f}")
     model = onnx.load(AIR, load_external_data=False)
     for copies in (1, 2, 4, 8):
         path = AIR
@@ -116,12 +120,13 @@ def main():
                       bytes=path.stat().st_size,
                       summary=errors.strip().splitlines()[-1])
         result["stacked"].append(sample)
-        own_seconds = sample["seconds"] - start["seconds"]
-        own_mib = sample["mib"] - start["mib"]
-        print(f"{'GLM-4.5-Air x ' + str(copies):<26}{nodes:>9}"
-              f"{sample['seconds']:>10.3f}{sample['mib']:>8.0f}"
-              f"{own_seconds * 1e6 / nodes:>10.2f}"
-              f"{own_mib * 1024 / nodes:>10.2f}   {sample['summary']}")
+        # A node's share of what is not the process's start.
+        micros = (sample["cpu_seconds"] - start["cpu_seconds"]) * 1e6 / nodes
+        kib = (sample["mib"] - start["mib"]) * 1024 / nodes
+        print(f"{'GLM-4.5-Air x ' + str(copies):<20}{nodes:>8}"
+              f"{sample['seconds']:>9.3f}{sample['seconds_min']:>9.3f}"
+              f"{sample['cpu_seconds']:>8.3f}{sample['mib']:>6.0f}"
+              f"{micros:>9.2f}{kib:>9.2f}  {sample['summary']}")
 
     parse = float(subprocess.run([parse_onnx, AIR, "31"], check=True,
                                  capture_output=True, text=True).stdout)

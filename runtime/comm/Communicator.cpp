@@ -34,7 +34,8 @@ static const char *nameOf(uint32_t op) {
   return "an unknown collective";
 }
 
-static std::string packError(const Error &error) {
+static std::string packError(Error error) {
+  error.clearRest();
   return std::string(reinterpret_cast<const char *>(&error), sizeof(error));
 }
 

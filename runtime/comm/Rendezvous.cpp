@@ -494,6 +494,7 @@ static Error meetAsHub(const Place &place, int world, Deadline deadline,
   reply.protocol = wireProtocol;
   reply.status = error.status;
   reply.peer = error.peer;
+  error.clearRest();
   memcpy(reply.message, error.message, sizeof(reply.message));
   if (error) {
     windUp(listener, place, reply, g);

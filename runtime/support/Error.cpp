@@ -61,6 +61,8 @@ tandem_status tandem::exportError(const Error &error, tandem_error *out) {
   out->peer = error.peer;
   out->reserved = 0;
   out->call = error.call;
-  memcpy(out->message, error.message, sizeof(out->message));
+  Error clean = error;
+  clean.clearRest();
+  memcpy(out->message, clean.message, sizeof(out->message));
   return error.status;
 }

@@ -11,6 +11,8 @@
 
 #include "tandem/Runtime/tandem.h"
 
+#include <cstring>
+
 namespace tandem {
 
 /// A failure with its cause; holds no memory, so that making one can't fail.
@@ -20,7 +22,16 @@ struct Error {
   int32_t reporter = -1;
   int32_t peer = -1;
   uint64_t call = 0;
-  char message[sizeof(tandem_error::message)] = {};
+  char message[sizeof(tandem_error::message)];
+
+  /// Success. Leaves most of the message as it is: calls make a dozen of these.
+  Error() { message[0] = '\0'; }
+
+  /// Clears what lies behind the message, for bytes that leave this process.
+  void clearRest() {
+    size_t used = strnlen(message, sizeof(message));
+    memset(message + used, 0, sizeof(message) - used);
+  }
 
   explicit operator bool() const { return status != TANDEM_STATUS_OK; }
 };

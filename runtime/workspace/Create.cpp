@@ -276,6 +276,7 @@ Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
 
   Vote mine = {};
   castVote(*comm, settings, desc, mine);
+  mine.fatal.clearRest();
   std::string said = pack(mine);
   if (desc.signature)
     said.append(desc.signature, desc.signature_length);
@@ -317,6 +318,7 @@ Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
              : answer.fds.empty() ? -1
                                   : answer.fds[0].get();
     Error built = build(*made, decision, desc, fd);
+    built.clearRest();
     error = comm->agree(
         lock, ControlOp::WorkspaceCommit, pack(built),
         [&](std::vector<std::string> &results, std::string &word,

@@ -1,6 +1,7 @@
 """What holds for every file of the repository."""
 
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -62,6 +63,17 @@ def test_dev_refuses_an_unknown_verb():
     )
     assert done.returncode == 1
     assert "there is no verb 'dance'" in done.stderr
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for path in files():
+        if path.suffix != ".md":
+            continue
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{path.relative_to(ROOT)}: {target}")
+    assert not broken
 
 
 def test_scripts_parse():

@@ -36,7 +36,7 @@ bool mlir::tandem::onnx::parseExternalRef(
     } else if (key == "offset" || key == "length") {
       int64_t number = 0;
       if (value.getAsInteger(10, number) || number < 0) {
-        error = ("its external data has the " + key + " '" + value +
+        error = ("has the external data " + key + " '" + value +
                  "', which is not a number of bytes")
                     .str();
         return false;
@@ -45,7 +45,7 @@ bool mlir::tandem::onnx::parseExternalRef(
     }
   }
   if (!hasLocation) {
-    error = "it is stored externally, but has no location";
+    error = "is stored externally, but has no location";
     return false;
   }
   return true;
@@ -54,24 +54,24 @@ bool mlir::tandem::onnx::parseExternalRef(
 bool mlir::tandem::onnx::checkExternalLocation(StringRef location,
                                                std::string &error) {
   auto refuse = [&](const Twine &why) {
-    error = ("its external data location '" + location + "' " + why).str();
+    error = ("has the external data location '" + location + "', " + why).str();
     return false;
   };
   if (location.empty())
-    return refuse("is empty");
+    return refuse("which is empty");
   if (location.contains('\0'))
-    return refuse("contains a NUL character");
+    return refuse("which contains a NUL character");
   // A model may have been written on Windows, so both separators and drive
   // letters count on every host.
   bool hasDrive =
       location.size() >= 2 && llvm::isAlpha(location[0]) && location[1] == ':';
   if (location.front() == '/' || location.front() == '\\' || hasDrive)
     return refuse(
-        "is an absolute path; it must be relative to the model's folder");
+        "which is an absolute path; it must be relative to the model's folder");
   for (StringRef rest = location; !rest.empty();) {
     size_t end = rest.find_first_of("/\\");
     if (rest.substr(0, end) == "..")
-      return refuse("contains '..'; it must stay in the model's folder");
+      return refuse("which contains '..'; it must stay in the model's folder");
     rest = end == StringRef::npos ? StringRef() : rest.drop_front(end + 1);
   }
   return true;
@@ -98,8 +98,9 @@ bool ExternalFiles::check(StringRef location, std::string &error) {
     SmallString<256> real;
     if (checkExternalLocation(location, why) && !folder.empty() &&
         !fs::real_path(path, real) && !isInside(real))
-      why = ("its external data location '" + location +
-             "' is a symbolic link that leads out of the model's folder, to '" +
+      why = ("has the external data location '" + location +
+             "', which is a symbolic link that leads out of the model's "
+             "folder, to '" +
              real + "'")
                 .str();
   }
@@ -113,16 +114,15 @@ bool ExternalFiles::read(const ExternalRef &ref, uint64_t size,
   if (!check(ref.location, error))
     return false;
   if (folder.empty()) {
-    error = "its value is needed, but is external data of a model that was "
+    error = "is needed, but is external data of a model that was "
             "read from memory; say where the folder is";
     return false;
   }
   SmallString<256> path(folder);
   llvm::sys::path::append(path, ref.location);
   auto refuse = [&](const Twine &why) {
-    error = ("its value is needed, but its external data file '" + path + "' " +
-             why)
-                .str();
+    error =
+        ("is needed, but its external data file '" + path + "' " + why).str();
     return false;
   };
   // Opening a FIFO would block.

@@ -327,8 +327,10 @@ void GraphImporter::importMain(func::FuncOp function) {
       continue;
     std::string error;
     if (input.has_type() && (!convertType(input.type(), slot->info, error) ||
-                             !checkSize(slot->info, error)))
+                             !checkSize(slot->info, error))) {
       modelError("graph input '" + input.name() + "' " + error);
+      slot->info = ValueInfo();
+    }
     NamedAttrList attributes;
     attributes.set("onnx.name", builder.getStringAttr(input.name()));
     if (initializer) {
@@ -1558,8 +1560,10 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
                                 "' is declared as " + print(declared) +
                                 ", but is fed " + print(info));
       }
-      if (!checkSize(info, error))
+      if (!checkSize(info, error)) {
         graphError(scope, "body input '" + input.name() + "' " + error);
+        info = ValueInfo();
+      }
       slot->info = std::move(info);
       slot->value = target.block->addArgument(
           typeOf(slot->info),

@@ -49,7 +49,7 @@ const SymInts *NodeInference::elements(const TensorProto &tensor,
   std::string error;
   if (!load(tensor, storage, error)) {
     if (!error.empty())
-      fail("'" + tensor.name() + "': " + error);
+      fail("'" + tensor.name() + "' " + error);
     return nullptr;
   }
   return &storage;

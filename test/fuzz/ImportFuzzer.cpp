@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     DialectRegistry registry;
     tandem::registerOnnxImportDialects(registry);
     context.reset();
-    context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+    context = std::make_unique<MLIRContext>(registry,
+                                            MLIRContext::Threading::DISABLED);
   }
   unsigned numErrors = 0;
   std::string errors;
@@ -67,10 +68,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   });
   tandem::OnnxImportOptions options;
   options.externalDataDir = "/nonexistent";
-  auto buffer =
-      llvm::MemoryBuffer::getMemBufferCopy(StringRef(reinterpret_cast<const char *>(data), size), "fuzz.onnx");
-  OwningOpRef<ModuleOp> module = tandem::importOnnxBuffer(std::move(buffer), context.get(), options);
-  check(static_cast<bool>(module) == (numErrors == 0), "null without an error, or an error without null", errors);
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(
+      StringRef(reinterpret_cast<const char *>(data), size), "fuzz.onnx");
+  OwningOpRef<ModuleOp> module =
+      tandem::importOnnxBuffer(std::move(buffer), context.get(), options);
+  check(static_cast<bool>(module) == (numErrors == 0),
+        "null without an error, or an error without null", errors);
   check(numErrors <= options.maxErrors + 1, "too many errors", errors);
   if (!module)
     return 0;
@@ -80,7 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   module->print(os, OpPrintingFlags().assumeVerified());
   if (text.size() > 65536)
     return 0;
-  OwningOpRef<ModuleOp> again = parseSourceString<ModuleOp>(text, context.get());
+  OwningOpRef<ModuleOp> again =
+      parseSourceString<ModuleOp>(text, context.get());
   check(static_cast<bool>(again), "the module does not parse", errors + text);
   return 0;
 }
@@ -105,11 +109,13 @@ public:
         break;
       case 1:
         if (model.opset_import_size())
-          model.mutable_opset_import(0)->set_version(static_cast<int64_t>(5 + pick(26)));
+          model.mutable_opset_import(0)->set_version(
+              static_cast<int64_t>(5 + pick(26)));
         break;
       case 2:
         if (model.functions_size())
-          mutateNodes(*model.mutable_functions(index(model.functions_size()))->mutable_node());
+          mutateNodes(*model.mutable_functions(index(model.functions_size()))
+                           ->mutable_node());
         break;
       default:
         mutateGraph(*model.mutable_graph(), 0);
@@ -119,32 +125,103 @@ public:
   }
 
 private:
-  size_t pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); }
-  int index(int size) { return static_cast<int>(pick(static_cast<size_t>(size))); }
+  size_t pick(size_t count) {
+    return std::uniform_int_distribution<size_t>(0, count - 1)(random);
+  }
+  int index(int size) {
+    return static_cast<int>(pick(static_cast<size_t>(size)));
+  }
 
   int64_t number() {
-    static const int64_t numbers[] = {0,  1,  -1,        2,         3,         4,         7,       8,
-                                      64, 65, INT32_MAX, INT64_MAX, INT64_MIN, INT32_MIN, 1 << 30, int64_t(1) << 62};
+    static const int64_t numbers[] = {
+        0,         1,         -1,        2,
+        3,         4,         7,         8,
+        64,        65,        INT32_MAX, INT64_MAX,
+        INT64_MIN, INT32_MIN, 1 << 30,   int64_t(1) << 62};
     return numbers[pick(std::size(numbers))];
   }
 
   const char *opType() {
-    static const char *const ops[] = {
-        "Add",       "Mul",      "Cast",      "Reshape",    "Shape",    "Gather",          "Concat",  "Slice",
-        "Squeeze",   "Unsqueeze", "Transpose", "Expand",    "MatMul",   "Gemm",            "Split",   "ReduceMean",
-        "ReduceSum", "Where",    "Range",     "ConstantOfShape", "Constant", "If",         "Loop",    "Scan",
-        "Identity",  "TopK",     "OneHot",    "Tile",       "Pad",      "Flatten",         "Size",    "Equal",
-        "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization",
-        "AllReduce", "AllGather", "SequenceAt", "SplitToSequence", "SequenceConstruct", "Optional", "GatherND",
-        "Attention", "Compress", "Unique",    "RandomNormal", "EyeLike", "QuantizeLinear", "Custom",  "a b", ""};
+    static const char *const ops[] = {"Add",
+                                      "Mul",
+                                      "Cast",
+                                      "Reshape",
+                                      "Shape",
+                                      "Gather",
+                                      "Concat",
+                                      "Slice",
+                                      "Squeeze",
+                                      "Unsqueeze",
+                                      "Transpose",
+                                      "Expand",
+                                      "MatMul",
+                                      "Gemm",
+                                      "Split",
+                                      "ReduceMean",
+                                      "ReduceSum",
+                                      "Where",
+                                      "Range",
+                                      "ConstantOfShape",
+                                      "Constant",
+                                      "If",
+                                      "Loop",
+                                      "Scan",
+                                      "Identity",
+                                      "TopK",
+                                      "OneHot",
+                                      "Tile",
+                                      "Pad",
+                                      "Flatten",
+                                      "Size",
+                                      "Equal",
+                                      "LayerNormalization",
+                                      "RMSNormalization",
+                                      "SimplifiedLayerNormalization",
+                                      "SkipSimplifiedLayerNormalization",
+                                      "AllReduce",
+                                      "AllGather",
+                                      "SequenceAt",
+                                      "SplitToSequence",
+                                      "SequenceConstruct",
+                                      "Optional",
+                                      "GatherND",
+                                      "Attention",
+                                      "Compress",
+                                      "Unique",
+                                      "RandomNormal",
+                                      "EyeLike",
+                                      "QuantizeLinear",
+                                      "Custom",
+                                      "a b",
+                                      ""};
     return ops[pick(std::size(ops))];
   }
 
   const char *attributeName() {
-    static const char *const names[] = {"axis",       "axes",  "to",        "perm",    "keepdims", "value",
-                                        "value_ints", "epsilon", "stash_type", "start", "end",      "starts",
-                                        "ends",       "body",  "then_branch", "else_branch", "split", "dtype",
-                                        "num_scan_inputs", "allowzero", "batch_dims", "tandem.x", "shape", "pads"};
+    static const char *const names[] = {"axis",
+                                        "axes",
+                                        "to",
+                                        "perm",
+                                        "keepdims",
+                                        "value",
+                                        "value_ints",
+                                        "epsilon",
+                                        "stash_type",
+                                        "start",
+                                        "end",
+                                        "starts",
+                                        "ends",
+                                        "body",
+                                        "then_branch",
+                                        "else_branch",
+                                        "split",
+                                        "dtype",
+                                        "num_scan_inputs",
+                                        "allowzero",
+                                        "batch_dims",
+                                        "tandem.x",
+                                        "shape",
+                                        "pads"};
     return names[pick(std::size(names))];
   }
 
@@ -183,7 +260,8 @@ private:
       tensor.mutable_raw_data()->resize(pick(300));
       break;
     case 5:
-      tensor.set_data_location(pick(2) ? TensorProto::EXTERNAL : TensorProto::DEFAULT);
+      tensor.set_data_location(pick(2) ? TensorProto::EXTERNAL
+                                       : TensorProto::DEFAULT);
       if (pick(2)) {
         auto *entry = tensor.add_external_data();
         entry->set_key(pick(2) ? "location" : "offset");
@@ -197,8 +275,10 @@ private:
     auto *tensor = type.mutable_tensor_type();
     if (pick(3) == 0)
       tensor->set_elem_type(static_cast<int32_t>(pick(30)));
-    auto *dim = tensor->shape().dim_size() && pick(3) ? tensor->mutable_shape()->mutable_dim(index(tensor->shape().dim_size()))
-                                                      : tensor->mutable_shape()->add_dim();
+    auto *dim = tensor->shape().dim_size() && pick(3)
+                    ? tensor->mutable_shape()->mutable_dim(
+                          index(tensor->shape().dim_size()))
+                    : tensor->mutable_shape()->add_dim();
     if (pick(2))
       dim->set_dim_value(number());
     else
@@ -294,24 +374,30 @@ private:
     case 6:
     case 7:
       if (node.attribute_size())
-        mutateAttribute(*node.mutable_attribute(index(node.attribute_size())), depth);
+        mutateAttribute(*node.mutable_attribute(index(node.attribute_size())),
+                        depth);
       break;
     case 8:
       if (graph.initializer_size())
-        mutateTensor(*graph.mutable_initializer(index(graph.initializer_size())));
+        mutateTensor(
+            *graph.mutable_initializer(index(graph.initializer_size())));
       break;
     case 9:
       if (graph.input_size())
-        mutateShape(*graph.mutable_input(index(graph.input_size()))->mutable_type());
+        mutateShape(
+            *graph.mutable_input(index(graph.input_size()))->mutable_type());
       break;
     case 10:
       if (graph.value_info_size())
-        mutateShape(*graph.mutable_value_info(index(graph.value_info_size()))->mutable_type());
+        mutateShape(*graph.mutable_value_info(index(graph.value_info_size()))
+                         ->mutable_type());
       else if (graph.output_size())
         graph.mutable_output(index(graph.output_size()))->clear_type();
       break;
     case 11:
-      node.set_domain(pick(3) == 0 ? "com.microsoft" : pick(2) ? "" : "my.domain");
+      node.set_domain(pick(3) == 0 ? "com.microsoft"
+                      : pick(2)    ? ""
+                                   : "my.domain");
       break;
     }
   }
@@ -321,9 +407,11 @@ private:
 
 } // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                          size_t maxSize, unsigned seed) {
   ModelProto model;
-  if (seed % 4 == 0 || size > INT32_MAX || !model.ParseFromArray(data, static_cast<int>(size)))
+  if (seed % 4 == 0 || size > INT32_MAX ||
+      !model.ParseFromArray(data, static_cast<int>(size)))
     return LLVMFuzzerMutate(data, size, maxSize);
   Mutator(seed).mutate(model);
   std::string bytes = model.SerializeAsString();

@@ -103,6 +103,7 @@ private:
   void exploreView(Operation *view, Value value, Stage stage, const Chain &path,
                    unsigned depth);
   void reportUnfinished(Value value, Stage stage, const Users &users);
+  bool normFollows(Value value) const;
   void miss(Stage stage, MissReason reason, Operation *blocker = nullptr,
             std::string detail = {});
 
@@ -120,7 +121,7 @@ private:
 } // namespace
 
 /// Bounds on the search, far above what graphs hold.
-static constexpr unsigned maxDepth = 16, maxCandidates = 16;
+static constexpr unsigned maxDepth = 16, maxCandidates = 16, maxVisited = 64;
 
 void Matcher::miss(Stage stage, MissReason reason, Operation *blocker,
                    std::string detail) {
@@ -201,9 +202,16 @@ void Matcher::exploreAdd(Operation *add, Value value, Stage stage,
   if (!type)
     return;
   OpOperand &other = getOtherOperand(add, value);
+  for (Value read : {other.get(), Value(add->getResult(0))})
+    if (Type elementType = getElementTypeOrSelf(read.getType());
+        elementType != type.getElementType())
+      return miss(stage, MissReason::TypeChanges, add,
+                  toString(type.getElementType()) + " and " +
+                      toString(elementType));
   Chain next = path;
   next.interior.push_back(add);
-  if (isRow(other.get(), type)) {
+  if (isRow(other.get(), type) &&
+      succeeded(verifyCompatibleShape(add->getResult(0).getType(), type))) {
     if (stage == Stage::Sum) {
       next.bias = &other;
       explore(add->getResult(0), Stage::BiasAdded, next, depth + 1);
@@ -254,19 +262,47 @@ void Matcher::explore(Value value, Stage stage, const Chain &path,
     reportUnfinished(value, stage, users);
 }
 
+/// Whether a norm stands behind `value` and any number of adds and views.
+bool Matcher::normFollows(Value value) const {
+  llvm::SetVector<Operation *> worklist;
+  auto pushUsers = [&](Value used) {
+    for (Operation *user : getUsers(used).ops)
+      worklist.insert(user);
+  };
+  pushUsers(value);
+  // Grows as it is walked.
+  for (size_t i = 0; i < worklist.size() && i < maxVisited; ++i) {
+    Operation *op = worklist[i];
+    if (isa<RMSNormOpInterface>(op))
+      return true;
+    if (isAdd(op) || isView(op))
+      pushUsers(op->getResult(0));
+  }
+  return false;
+}
+
+/// What two all-reduces that are added lack to be one.
+static MissReason getAddedReason(AllReduceOpInterface a,
+                                 AllReduceOpInterface b) {
+  return a.getReductionGroup() == b.getReductionGroup()
+             ? MissReason::SumOfAllReduces
+             : MissReason::GroupsDiffer;
+}
+
 /// Says why nothing was found behind `value`.
 void Matcher::reportUnfinished(Value value, Stage stage, const Users &users) {
   for (Operation *user : users.ops) {
-    if (!isAdd(user))
+    // An add behind this one ends the search; what is behind both decides.
+    if (!isAdd(user) || !normFollows(user->getResult(0)))
       continue;
     AllReduceOpInterface other =
         getAllReduceBehind(getOtherOperand(user, value).get());
-    if (stage == Stage::Sum && other && other != allReduce)
-      return miss(stage,
-                  other.getReductionGroup() == allReduce.getReductionGroup()
-                      ? MissReason::SumOfAllReduces
-                      : MissReason::GroupsDiffer,
-                  other);
+    if (!other || other == allReduce)
+      continue;
+    // It says more than that no norm follows the sum directly.
+    if (firstMiss && firstMiss->reason == MissReason::NoNormConsumer)
+      firstMiss.reset();
+    return miss(stage, getAddedReason(allReduce, other), other);
   }
   if (std::optional<MatchFailure> failure = explainMissingNorm(value))
     return miss(stage, MissReason::NormNotRecognized, failure->blocker,
@@ -332,7 +368,7 @@ std::optional<Miss> Matcher::checkResidual(Chain &chain) {
   if (!type || !resultType)
     return Miss{MissReason::RankUnknown, "of the residual", add};
   if (type.getRank() != chain.type.getRank() ||
-      resultType.getRank() != chain.type.getRank())
+      failed(verifyCompatibleShape(resultType, chain.type)))
     return Miss{MissReason::ResidualShape,
                 toString(type) + " is added to " + toString(chain.type), add};
   if (isa<AddOp>(add))
@@ -472,7 +508,7 @@ findPlace(Chain &chain, const llvm::SmallPtrSetImpl<Operation *> &kept) {
       auto other = dyn_cast<AllReduceOpInterface>(op);
       if (other && chain.residual &&
           getAllReduceBehind(chain.residual->get()) == other)
-        return Miss{MissReason::SumOfAllReduces, {}, op};
+        return Miss{getAddedReason(chain.allReduce, other), {}, op};
       return Miss{MissReason::InterveningSideEffect, {}, op};
     }
     if (depends) {
@@ -506,6 +542,8 @@ std::variant<Chain, Miss> Matcher::run() {
     return Miss{MissReason::ReductionNotSum,
                 stringifyReductionKind(allReduce.getReductionKind()).str(),
                 nullptr};
+  if (!isa<RankedTensorType>(allReduce.getReducedResult().getType()))
+    return Miss{MissReason::RankUnknown, {}, nullptr};
   Chain path;
   path.allReduce = allReduce;
   explore(allReduce.getReducedResult(), Stage::Sum, path, /*depth=*/0);

@@ -117,9 +117,11 @@ Value ChainRewriter::getCondition(Value input) {
     auto sizeOf = [&](Value value) -> Value {
       return tensor::DimOp::create(rewriter, loc, value, dim);
     };
-    Value equal =
-        arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
-                              sizeOf(input), sizeOf(chain.residual->get()));
+    // One after the other: arguments are evaluated in no fixed order.
+    Value ours = sizeOf(input);
+    Value theirs = sizeOf(chain.residual->get());
+    Value equal = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                        ours, theirs);
     condition = arith::AndIOp::create(rewriter, loc, condition, equal);
   }
   return condition;

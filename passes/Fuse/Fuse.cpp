@@ -126,6 +126,15 @@ static void describeSite(FusionSite &site, GroupAttr group, Type type,
     site.hidden = shaped.getShape().back();
 }
 
+/// Where the all-reduce of a fused op stood: the first of the places that were
+/// put together.
+static Location getAllReduceLoc(FusedAllReduceNormOp op) {
+  if (auto fused = dyn_cast<FusedLoc>(op.getLoc());
+      fused && !fused.getLocations().empty())
+    return fused.getLocations().front();
+  return op.getLoc();
+}
+
 /// All-reduces that may fuse, those that fused before, and those that were not
 /// raised, in order.
 std::vector<Candidate> TandemFusePass::collect(Operation *function) {
@@ -145,7 +154,9 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
     if (op != function && isa<FunctionOpInterface>(op))
       return WalkResult::skip();
     if (auto fused = dyn_cast<FusedAllReduceNormOp>(op)) {
-      FusionSite &site = add(op).site;
+      Candidate &candidate = add(op);
+      candidate.locs = {getAllReduceLoc(fused)};
+      FusionSite &site = candidate.site;
       site.fused = true;
       site.pattern = getPatternName(fused).str();
       if (fused->hasAttr(guardAttrName)) {
@@ -384,7 +395,8 @@ void TandemFusePass::runOnOperation() {
 
   SmallVector<Operation *> functions;
   module.walk<WalkOrder::PreOrder>([&](FunctionOpInterface function) {
-    if (!function.isExternal())
+    // The other version of a function is what a fallback is of a chain.
+    if (!function.isExternal() && !function->hasAttr(fallbackAttrName))
       functions.push_back(function);
   });
   for (Operation *function : functions)

@@ -16,6 +16,10 @@ namespace mlir::tandem {
 /// Discardable attribute of a fused op: its guard, as reports print it.
 inline constexpr StringRef guardAttrName = "tandem.guard";
 
+/// Discardable attribute of a function that is the unfused version of another;
+/// the pass leaves it alone.
+inline constexpr StringRef fallbackAttrName = "tandem.fallback";
+
 /// The pattern's name, as in "all_reduce_add_rms_norm".
 inline StringRef getPatternName(FusedAllReduceNormOp op) {
   if (op.getPreGamma())

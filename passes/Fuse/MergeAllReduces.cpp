@@ -13,6 +13,7 @@
 #include "Movability.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -109,7 +110,14 @@ llvm::DenseMap<Operation *, SmallVector<Location, 2>>
 mlir::tandem::mergeAllReduces(RewriterBase &rewriter, Operation *root) {
   llvm::DenseMap<Operation *, SmallVector<Location, 2>> merged;
   SmallVector<AddOp> adds;
-  root->walk([&](AddOp add) { adds.push_back(add); });
+  root->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    // Each function is a root of its own.
+    if (op != root && isa<FunctionOpInterface>(op))
+      return WalkResult::skip();
+    if (auto add = dyn_cast<AddOp>(op))
+      adds.push_back(add);
+    return WalkResult::advance();
+  });
   for (AddOp add : adds) {
     std::optional<Side> a = getSide(add, add.getLhs()),
                         b = getSide(add, add.getRhs());

@@ -9,6 +9,7 @@
 #include "VersionFunction.h"
 
 #include "ChainRewriter.h"
+#include "FusedOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -78,6 +79,7 @@ bool mlir::tandem::versionFunction(RewriterBase &rewriter,
   IRMapping mapping;
   func::FuncOp fallback =
       createPrivate(rewriter, symbols, function, "_fallback");
+  fallback->setAttr(fallbackAttrName, rewriter.getUnitAttr());
   function.getBody().cloneInto(&fallback.getBody(), mapping);
   for (const GuardedChain &guarded : chains) {
     const Chain &chain = *guarded.chain;

@@ -1,3 +1,7 @@
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 # Installs the runtime of BUILD into a folder of its own under WORK, and builds and
 # runs SMOKE against what lies there: by find_package and, if there is pkg-config,
 # with a plain compiler call. CC is the C compiler.

@@ -16,7 +16,7 @@ if(tandem_tools)
 endif()
 foreach(tree ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   install(DIRECTORY ${tree}/include/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc" PATTERN "CMakeFiles" EXCLUDE
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc" PATTERN "*.def" PATTERN "CMakeFiles" EXCLUDE
           PATTERN "Runtime" EXCLUDE)
 endforeach()
 

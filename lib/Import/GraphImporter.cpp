@@ -40,9 +40,9 @@ static constexpr size_t kMaxPrefixLength = 256;
 GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
                              std::string folder, MLIRContext *context,
                              const OnnxImportOptions &options)
-    : file(file), model(file.model()), context(context), options(options),
-      builder(context), fileName(StringAttr::get(context, fileName)),
-      types(context), external(std::move(folder)),
+    : model(file.model()), context(context), options(options), builder(context),
+      fileName(StringAttr::get(context, fileName)), types(context),
+      external(std::move(folder)),
       reader(file, types, external,
              std::max<int64_t>(1, options.maxDenseElements)),
       budget((uint64_t(64) << 20) + 64 * file.buffer()->getBufferSize()),
@@ -433,8 +433,11 @@ bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape,
               .str();
       return false;
     }
+    // PyTorch writes "Max(1, s0)"; a comma would end the name in dim_params.
+    std::string key = name.str();
+    std::replace(key.begin(), key.end(), ',', ';');
     auto [entry, isNew] =
-        symbolIds.try_emplace(name, static_cast<int64_t>(symbolNames.size()));
+        symbolIds.try_emplace(key, static_cast<int64_t>(symbolNames.size()));
     if (isNew)
       symbolNames.push_back(entry->getKey());
     info.dims.push_back(SymInt::symbol(entry->second));

@@ -240,7 +240,6 @@ private:
   void rememberElements(ValueInfo &info, const TensorProto &tensor,
                         const TensorInfo &tensorInfo);
 
-  const ModelFile &file;
   const ::tandem_onnx::ModelProto &model;
   MLIRContext *context;
   const OnnxImportOptions &options;

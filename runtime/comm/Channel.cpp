@@ -1,4 +1,4 @@
-//===-- Channel.cpp - Framed messages and descriptors over a socket -------===//
+//===-- Channel.cpp - Framed messages over a socket -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===-- Channel.h - Framed messages and descriptors over a socket - -*- C++
-//-*-===//
+//===-- Channel.h - Framed messages over a socket ---------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===-- Rendezvous.cpp - How the ranks of a group find each other ---------===//
+//===-- Rendezvous.cpp - How the ranks of a group meet --------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===-- Rendezvous.h - How the ranks of a group find each other - -*- C++
-//-*-===//
+//===-- Rendezvous.h - How the ranks of a group meet ------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -37,8 +36,8 @@ struct Hello {
 };
 constexpr uint64_t helloMagic = 0x31494d45444e4154;
 
-/// A Reply's status that sends a rank back to the rendezvous: it came again while
-/// an attempt that it had already been told about was being wound up.
+/// A Reply's status that sends a rank back to the rendezvous: it came again
+/// while an attempt that it had already been told about was being wound up.
 constexpr int32_t comeAgain = -1;
 
 /// Rank 0's answer; keeps its layout in every version.

@@ -1,4 +1,4 @@
-//===-- Exchange.cpp - Rounds of data between ranks in shared memory ------===//
+//===-- Exchange.cpp - Rounds of data in shared memory --------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -24,7 +24,7 @@
 using namespace tandem;
 
 /// How long a rank sleeps before it looks whether its peers still live.
-static constexpr int64_t sliceNs = 20 * 1000000;
+static constexpr int64_t sliceNs = int64_t(20) * 1000000;
 
 /// Sleeps while `word` is `value`, at most `ns`. Not the private kind: the word
 /// lies at different addresses in different processes.
@@ -190,8 +190,9 @@ static const char *kindName(uint32_t kind) {
     return "all_reduce";
   case CallFallbackReduce:
     return "all_reduce (fallback)";
+  default:
+    return "unknown";
   }
-  return "unknown";
 }
 
 static const char *dtypeName(uint32_t dtype) {

@@ -1,5 +1,4 @@
-//===-- Exchange.h - Rounds of data between ranks in shared memory - -*- C++
-//-*-===//
+//===-- Exchange.h - Rounds of data in shared memory ------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===-- FloatEnvironment.h - The default floating-point environment - -*- C++
-//-*-===//
+//===-- FloatEnvironment.h - The default float environment ------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -22,6 +21,8 @@ namespace tandem {
 /// program has switched its thread to, so that all ranks get the same bits.
 class FloatEnvironment {
 public:
+  FloatEnvironment(const FloatEnvironment &) = delete;
+  FloatEnvironment &operator=(const FloatEnvironment &) = delete;
 #if defined(__x86_64__)
   FloatEnvironment() : saved(_mm_getcsr()) { _mm_setcsr(0x1f80); }
   ~FloatEnvironment() { _mm_setcsr(saved); }
@@ -43,8 +44,6 @@ private:
 
 private:
 #endif
-  FloatEnvironment(const FloatEnvironment &) = delete;
-  FloatEnvironment &operator=(const FloatEnvironment &) = delete;
 };
 
 } // namespace tandem

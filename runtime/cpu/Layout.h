@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tandem {
 
@@ -54,8 +55,12 @@ struct alignas(lineBytes) CallHeader {
   /// The bits of the epsilons.
   uint64_t epsilon;
   uint64_t preEpsilon;
+  /// Zero; there is no padding, so that headers can be compared as bytes.
+  uint64_t reserved[8];
 };
-static_assert(sizeof(CallHeader) == lineBytes, "one line");
+static_assert(sizeof(CallHeader) == lineBytes &&
+                  std::has_unique_object_representations_v<CallHeader>,
+              "one line of plain bytes");
 
 enum CallKind : uint32_t {
   CallFused = 0,
@@ -101,7 +106,7 @@ struct Layout {
   CallHeader *header(void *base, uint32_t slot, int rank) const {
     return reinterpret_cast<CallHeader *>(static_cast<char *>(base) +
                                           headersAt) +
-           slot * world + rank;
+           uint64_t(slot) * world + rank;
   }
   char *data(void *base, uint32_t slot, int rank) const {
     return static_cast<char *>(base) + dataAt +

@@ -1,4 +1,4 @@
-//===-- Signature.cpp - Comparison of the ranks' module signatures --------===//
+//===-- Signature.cpp - Comparison of module signatures -------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

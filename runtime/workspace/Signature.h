@@ -1,5 +1,4 @@
-//===-- Signature.h - Comparison of the ranks' module signatures - -*- C++
-//-*-===//
+//===-- Signature.h - Comparison of module signatures -----------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===-- ExchangeTest.cpp - The flag discipline between threads on one mapping
-//-===//
+//===-- ExchangeTest.cpp - The flag discipline between threads ------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -22,6 +21,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
@@ -160,6 +160,12 @@ TEST(Memory, SharedFilesHaveNoNameAndKeepTheirSize) {
        {SharedFileKind::Memfd, SharedFileKind::UnnamedFile}) {
     UniqueFd fd;
     ASSERT_FALSE(makeSharedFile(kind, 8192, fd));
+    struct stat st;
+    ASSERT_EQ(fstat(fd.get(), &st), 0);
+    EXPECT_EQ(st.st_mode & 0777, 0600u);
+    if (kind == SharedFileKind::UnnamedFile) {
+      EXPECT_EQ(st.st_nlink, 0u);
+    }
     SharedMapping a, b, wrong;
     ASSERT_FALSE(a.map(fd.get(), 8192));
     ASSERT_FALSE(b.map(fd.get(), 8192));

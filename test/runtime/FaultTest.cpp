@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <random>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -108,7 +109,7 @@ TEST(Fault, KillAtRandomMoments) {
       duringSetUp += contains(text, "being made") || neverCame;
     }
   }
-  EXPECT_LT(slowest, 2000);
+  EXPECT_LT(slowest, 3000);
   RecordProperty("slowest_ms", static_cast<int>(slowest));
   printf("%d kills; slowest survivor returned after %lld ms; %d returns were "
          "from making the group\n",
@@ -168,6 +169,29 @@ TEST(Fault, AStoppedRankThatIsTooLateFailsEverybody) {
   }
 }
 
+TEST(Fault, AWaitingRankDoesNotBurnACore) {
+  std::string name = freshName();
+  for (const std::string &text : runRanks(2, [&](int rank) -> std::string {
+         Member m;
+         RANK_CHECK(m.join(name, rank, 2, 10000) == 0, m.message());
+         RANK_CHECK(m.makeWorkspace(16, 64, 0) == 0, m.message());
+         if (rank == 1)
+           usleep(1000000);
+         clock_t before = clock();
+         int64_t start = nowMs();
+         PlainCall call(rank, 3, 64);
+         RANK_CHECK(tandem_fused_all_reduce_norm(m.workspace, &call.args) == 0,
+                    (m.failure(), m.message()));
+         if (rank == 1)
+           return "";
+         double busy = double(clock() - before) / CLOCKS_PER_SEC;
+         RANK_CHECK(nowMs() - start > 500, "did not wait");
+         RANK_CHECK(busy < 0.1, std::to_string(busy) + " s of processor time");
+         return "";
+       }))
+    EXPECT_EQ(text, "");
+}
+
 TEST(Fault, WaitsForEverWhereItIsTold) {
   std::string name = freshName();
   for (const std::string &text : runRanks(2, [&](int rank) -> std::string {
@@ -199,7 +223,7 @@ TEST(Fault, ALateRankIsNamed) {
     int64_t start = nowMs();
     tandem_status status = m.join(name, rank, 4, 500);
     RANK_CHECK(status == TANDEM_STATUS_TIMEOUT, m.message());
-    RANK_CHECK(nowMs() - start < 1100, "took too long");
+    RANK_CHECK(nowMs() - start < 3000, "took too long");
     return m.message();
   });
   for (int rank : {0, 1, 3})
@@ -353,7 +377,7 @@ TEST(Fault, CallsThatDifferAreNamed) {
       tandem_status status =
           tandem_fused_all_reduce_norm(m.workspace, &call.args);
       RANK_CHECK(status == TANDEM_STATUS_MISMATCH, "no mismatch");
-      RANK_CHECK(nowMs() - start < 2000, "took too long");
+      RANK_CHECK(nowMs() - start < 4000, "took too long");
       RANK_CHECK(m.failure() == status, "");
       RANK_CHECK(m.error.call == 2, m.message());
       // The first failure is the one that all know.
@@ -430,7 +454,7 @@ TEST(Fault, ARankThatLeavesIsNamedAndOneThatEndsToo) {
       RANK_CHECK(status == (destroys ? TANDEM_STATUS_PEER_LEFT
                                      : TANDEM_STATUS_PEER_DIED),
                  (m.failure(), m.message()));
-      RANK_CHECK(nowMs() - start < 1000, "took too long");
+      RANK_CHECK(nowMs() - start < 4000, "took too long");
       m.failure();
       RANK_CHECK(m.error.peer == 1, "");
       // Nothing more can be made of this group, but the reason is there.
@@ -460,7 +484,7 @@ TEST(Fault, ADeathDuringACollectiveIsNamed) {
                                        : m.makeWorkspace(16, 64, 0);
         RANK_CHECK(status == TANDEM_STATUS_PEER_DIED, m.message());
         RANK_CHECK(m.error.peer == victim, m.message());
-        RANK_CHECK(nowMs() - start < 1500, "took too long");
+        RANK_CHECK(nowMs() - start < 4000, "took too long");
         // Sticky.
         RANK_CHECK(tandem_comm_barrier(m.comm, &m.error) == status,
                    m.message());

@@ -46,6 +46,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* C, in C's ways: NOLINTBEGIN(*) */
+
 #if defined(TANDEM_RUNTIME_BUILDING) || defined(__GNUC__)
 #define TANDEM_API __attribute__((visibility("default")))
 #else
@@ -532,5 +534,7 @@ TANDEM_API tandem_status tandem_all_reduce(tandem_workspace *workspace,
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(*) */
 
 #endif /* TANDEM_RUNTIME_TANDEM_H */

@@ -16,7 +16,8 @@
 namespace tandem {
 
 /// Takes over a struct that begins with its size: one that is newer than ours
-/// may only have zeros where we know nothing.
+/// may only have zeros where we know nothing. Once T has grown in a minor
+/// version, its size in 1.0 must stay the least that is accepted.
 template <typename T>
 Error readStruct(const T *in, const char *name, T &out) {
   if (!in)

@@ -338,6 +338,11 @@ TEST(Layout, RegionsDoNotOverlap) {
           next(layout.data(base, s, int(r)), layout.capacity);
       EXPECT_GE(layout.bytes, end);
       EXPECT_LT(layout.bytes, end + 4096);
+      // The formula of docs/runtime.md.
+      auto roundUp = [](uint64_t n) { return (n + 4095) / 4096 * 4096; };
+      uint64_t c = (capacity + 127) / 128 * 128;
+      EXPECT_EQ(layout.bytes,
+                roundUp(2 * world * c + roundUp(640 + 384 * world)));
     }
   Layout layout;
   EXPECT_TRUE(layOut(8, UINT64_MAX / 8, layout));

@@ -1,0 +1,124 @@
+//===- WireScanTest.cpp - Tests of the scan of the wire format ---------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WireScan.h"
+#include "ModelFile.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir::tandem::onnx;
+using tandem_onnx::AttributeProto;
+using tandem_onnx::ModelProto;
+using tandem_onnx::TensorProto;
+
+namespace {
+
+/// A model with raw data in an initializer and in attributes of a nested graph
+/// and of a function.
+ModelProto makeModel(size_t size) {
+  ModelProto model;
+  model.set_ir_version(10);
+  TensorProto *initializer = model.mutable_graph()->add_initializer();
+  initializer->set_name("w");
+  initializer->set_raw_data(std::string(size, 'a'));
+  initializer->add_dims(3);
+  auto *node = model.mutable_graph()->add_node();
+  node->set_op_type("If");
+  node->set_doc_string(std::string(size, 'd'));
+  auto *attribute = node->add_attribute();
+  attribute->set_name("then_branch");
+  attribute->mutable_g()->add_initializer()->set_raw_data(
+      std::string(size + 1, 'b'));
+  auto *constant = model.add_functions()->add_node();
+  constant->add_attribute()->mutable_t()->set_raw_data(
+      std::string(size + 2, 'c'));
+  constant->set_op_type("Constant");
+  model.set_producer_name("after");
+  return model;
+}
+
+TEST(WireScan, ReplacesRawDataEverywhere) {
+  // Around sizes where a length grows by a byte, and where the descriptor is
+  // larger than the data.
+  for (size_t size : {0, 1, 15, 16, 17, 100, 127, 128, 16383, 16384, 100000}) {
+    ModelProto model = makeModel(size);
+    std::string file = model.SerializeAsString(), skeleton, error;
+    ASSERT_TRUE(scanModel(file, skeleton, error)) << error;
+    ModelProto scanned;
+    ASSERT_TRUE(scanned.ParseFromString(skeleton)) << size;
+
+    auto bytesOf = [&](const TensorProto &tensor) {
+      std::optional<RawRange> range = decodeRawDescriptor(tensor.raw_data());
+      EXPECT_TRUE(range.has_value());
+      return range ? file.substr(range->offset, range->size) : std::string();
+    };
+    const auto &graph = scanned.graph();
+    EXPECT_EQ(bytesOf(graph.initializer(0)), std::string(size, 'a'));
+    EXPECT_EQ(bytesOf(graph.node(0).attribute(0).g().initializer(0)),
+              std::string(size + 1, 'b'));
+    EXPECT_EQ(bytesOf(scanned.functions(0).node(0).attribute(0).t()),
+              std::string(size + 2, 'c'));
+    // All else is kept, but for documentation of nodes.
+    EXPECT_EQ(graph.initializer(0).dims(0), 3);
+    EXPECT_EQ(graph.node(0).op_type(), "If");
+    EXPECT_FALSE(graph.node(0).has_doc_string());
+    EXPECT_EQ(scanned.producer_name(), "after");
+    EXPECT_LT(skeleton.size(), 300u);
+  }
+}
+
+TEST(WireScan, EveryPrefixIsRefusedOrWhole) {
+  std::string file = makeModel(40).SerializeAsString(), skeleton, error;
+  for (size_t length = 0; length != file.size(); ++length) {
+    error.clear();
+    llvm::StringRef prefix = llvm::StringRef(file).take_front(length);
+    // A cut between two fields of the model leaves a shorter model.
+    ModelProto model;
+    EXPECT_EQ(scanModel(prefix, skeleton, error),
+              model.ParseFromArray(prefix.data(), static_cast<int>(length)))
+        << length;
+  }
+}
+
+TEST(WireScan, DamagedInput) {
+  std::string skeleton, error;
+  EXPECT_FALSE(scanModel(llvm::StringRef("\x00", 1), skeleton, error));
+  EXPECT_NE(error.find("bad field number 0"), std::string::npos);
+  EXPECT_FALSE(scanModel("\x0b", skeleton, error));
+  EXPECT_NE(error.find("unknown wire type 3"), std::string::npos);
+  // A varint of eleven bytes.
+  EXPECT_FALSE(scanModel("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+                         skeleton, error));
+  EXPECT_NE(error.find("a number is cut off"), std::string::npos);
+}
+
+TEST(WireScan, Descriptors) {
+  EXPECT_FALSE(decodeRawDescriptor("too short").has_value());
+  std::string bytes(16, '\0');
+  bytes[0] = 5;
+  bytes[8] = 7;
+  std::optional<RawRange> range = decodeRawDescriptor(bytes);
+  ASSERT_TRUE(range.has_value());
+  EXPECT_EQ(range->offset, 5u);
+  EXPECT_EQ(range->size, 7u);
+}
+
+TEST(ModelFile, RawDataIsNotCopied) {
+  std::string bytes = makeModel(1000).SerializeAsString(), error;
+  auto buffer = llvm::MemoryBuffer::getMemBuffer(bytes, "m.onnx", false);
+  const char *begin = buffer->getBufferStart(), *end = buffer->getBufferEnd();
+  std::unique_ptr<ModelFile> file = ModelFile::parse(std::move(buffer), error);
+  ASSERT_TRUE(file) << error;
+  auto raw = file->rawData(file->model().graph().initializer(0));
+  ASSERT_TRUE(raw.has_value());
+  EXPECT_EQ(raw->size(), 1000u);
+  EXPECT_TRUE(raw->data() >= begin && raw->data() < end);
+  EXPECT_FALSE(file->rawData(TensorProto()).has_value());
+}
+
+} // namespace

@@ -63,9 +63,8 @@ static MismatchInfo getInfo(Mismatch mismatch) {
   case Mismatch::ExtraOutput:
     return {"ExtraOutput",
             "the mean or the inverse standard deviation is used"};
-  case Mismatch::ShapesNotProven:
-    return {"ShapesNotProven",
-            "the tensors that are added are not known to be of one shape"};
+  case Mismatch::SkipShape:
+    return {"SkipShape", "the skip is larger than the input"};
   case Mismatch::UnknownType:
     return {"UnknownType",
             "the tensor's rank, element type or hidden size is not known"};

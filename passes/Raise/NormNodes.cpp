@@ -82,6 +82,20 @@ static FailureOr<RMSNormMatch> matchPlain(OnnxNode node, NormRounding rounding,
   return norm;
 }
 
+/// Whether a skip of this type may be added to an input, as ONNX Runtime does,
+/// which broadcasts it.
+static bool broadcastsTo(RankedTensorType skip, RankedTensorType input) {
+  if (!skip || skip.getElementType() != input.getElementType() ||
+      skip.getRank() > input.getRank())
+    return false;
+  return llvm::all_of(llvm::zip(llvm::reverse(skip.getShape()),
+                                llvm::reverse(input.getShape())),
+                      [](auto dims) {
+                        auto [skipDim, inputDim] = dims;
+                        return skipDim == inputDim || skipDim == 1;
+                      });
+}
+
 /// SkipSimplifiedLayerNormalization: inputs input, skip, gamma, bias; outputs
 /// the norm, two statistics, and the sum.
 static FailureOr<RMSNormMatch> matchSkip(OnnxNode node, ShapeAnalysis *shapes,
@@ -104,10 +118,11 @@ static FailureOr<RMSNormMatch> matchSkip(OnnxNode node, ShapeAnalysis *shapes,
           matchCommon(node, norm.addLhs, lookThrough(gamma, lead), norm, why)))
     return failure();
   RankedTensorType type = getRankedTensorType(norm.addLhs);
-  // ONNX Runtime broadcasts skip.
+  if (!broadcastsTo(getRankedTensorType(norm.addRhs), type))
+    return fail(why, Mismatch::SkipShape, node);
   ShapeAnalysis ownShapes;
-  if (!haveEqualShapes(norm.addLhs, norm.addRhs, shapes ? *shapes : ownShapes))
-    return fail(why, Mismatch::ShapesNotProven, node);
+  norm.broadcasts =
+      !haveEqualShapes(norm.addLhs, norm.addRhs, shapes ? *shapes : ownShapes);
   if (bias) {
     norm.bias = lookThrough(bias, lead);
     RankedTensorType biasType = getRankedTensorType(norm.bias);

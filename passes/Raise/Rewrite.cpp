@@ -105,35 +105,35 @@ void SourceRewriter::raise(AddMatch &match) {
   finish(op, match, {{match.result, op.getResult()}});
 }
 
-Value SourceRewriter::makeBiasAdd(Operation *like, Value sum, Value bias,
-                                  Location loc) {
+Value SourceRewriter::makeSourceAdd(Operation *like, Value lhs, Value rhsSource,
+                                    Location loc) {
   if (!OnnxNode(like).isTorchOperator()) {
-    OperationState state(loc, "onnx.Add", {sum, getTensor(bias)},
-                         {sum.getType()}, {});
+    OperationState state(loc, "onnx.Add", {lhs, getTensor(rhsSource)},
+                         {lhs.getType()}, {});
     return rewriter.create(state)->getResult(0);
   }
+  auto castTo = [&](Value value, Type type) {
+    return UnrealizedConversionCastOp::create(rewriter, loc, type, value)
+        .getResult(0);
+  };
   Type type = like->getOperand(0).getType();
-  Value torchSum =
-      UnrealizedConversionCastOp::create(rewriter, loc, type, sum).getResult(0);
-  Value torchBias = bias;
-  if (Value raised = tensors.lookup(bias))
-    torchBias = UnrealizedConversionCastOp::create(rewriter, loc,
-                                                   bias.getType(), raised)
-                    .getResult(0);
-  OperationState state(loc, "torch.operator", {torchSum, torchBias}, {type},
+  Value rhs = rhsSource;
+  if (Value raised = tensors.lookup(rhsSource))
+    rhs = castTo(raised, rhsSource.getType());
+  OperationState state(loc, "torch.operator", {castTo(lhs, type), rhs}, {type},
                        {});
   state.addAttribute("name", rewriter.getStringAttr("onnx.Add"));
-  Value result = rewriter.create(state)->getResult(0);
-  return UnrealizedConversionCastOp::create(rewriter, loc, sum.getType(),
-                                            result)
-      .getResult(0);
+  return castTo(rewriter.create(state)->getResult(0), lhs.getType());
 }
 
 Value SourceRewriter::makeSum(RMSNormMatch &match, Location loc) {
-  Value sum = AddOp::create(rewriter, loc, getTensor(match.addLhs),
-                            getTensor(match.addRhs));
+  Value sum = getTensor(match.addLhs);
+  if (match.broadcasts)
+    sum = makeSourceAdd(match.anchor, sum, match.addRhs, loc);
+  else
+    sum = AddOp::create(rewriter, loc, sum, getTensor(match.addRhs));
   if (match.bias)
-    sum = makeBiasAdd(match.anchor, sum, match.bias, loc);
+    sum = makeSourceAdd(match.anchor, sum, match.bias, loc);
   return sum;
 }
 

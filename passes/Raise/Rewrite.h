@@ -38,9 +38,10 @@ private:
   Value getVector(Value source);
   /// The sum that a norm is of, for a source op that adds first.
   Value makeSum(RMSNormMatch &match, Location loc);
-  /// A sum with a vector of shape [H], which tandem.add does not do, in the
-  /// source's spelling.
-  Value makeBiasAdd(Operation *like, Value sum, Value bias, Location loc);
+  /// A sum that may broadcast, which tandem.add does not do, in the spelling
+  /// of the source op `like` and with the type of `lhs`.
+  Value makeSourceAdd(Operation *like, Value lhs, Value rhsSource,
+                      Location loc);
   /// Moves the sources into `op` and hands their uses to `value`.
   void finish(Operation *op, SourceMatch &match,
               ArrayRef<std::pair<Value, Value>> replacements);

@@ -108,10 +108,11 @@ static void eraseDeadMadeUp(Value value, bool adds) {
   }
 }
 
-/// Whether the source is one node that adds before it normalises.
+/// Whether the source is one node that adds before it normalises, maybe with
+/// casts that change nothing in front.
 static bool isSkipNorm(const Raised &entry) {
-  return entry.sources.size() == 1 &&
-         OnnxNode(entry.sources.front())
+  return !entry.sources.empty() &&
+         OnnxNode(entry.sources.back())
              .is("SkipSimplifiedLayerNormalization", "com.microsoft");
 }
 

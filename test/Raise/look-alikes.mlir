@@ -1132,20 +1132,28 @@ func.func @skip_deviation_used(%x: tensor<3x8xf32>, %g: tensor<8xf32>, %s: tenso
   return %0#0, %0#2 : tensor<3x8xf32>, tensor<3x1xf32>
 }
 
-// ONNX Runtime broadcasts a skip of batch 1.
-// CHECK-LABEL: func.func @skip_broadcast(
-func.func @skip_broadcast(%x: tensor<2x3x8xf32>, %g: tensor<8xf32>, %s: tensor<1x3x8xf32>) -> tensor<2x3x8xf32>
-    attributes {why = "ShapesNotProven"} {
-  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<2x3x8xf32>, tensor<1x3x8xf32>, tensor<8xf32>) -> (tensor<2x3x8xf32>, none, none, tensor<2x3x8xf32>)
+// A skip that would broadcast the input.
+// CHECK-LABEL: func.func @skip_larger(
+func.func @skip_larger(%x: tensor<1x3x8xf32>, %g: tensor<8xf32>, %s: tensor<2x3x8xf32>) -> tensor<1x3x8xf32>
+    attributes {why = "SkipShape"} {
+  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<1x3x8xf32>, tensor<2x3x8xf32>, tensor<8xf32>) -> (tensor<1x3x8xf32>, none, none, tensor<1x3x8xf32>)
+  return %0#0 : tensor<1x3x8xf32>
+}
+
+// A skip of another static shape, as far as that is known.
+// CHECK-LABEL: func.func @skip_unknown(
+func.func @skip_unknown(%x: tensor<2x3x8xf32>, %g: tensor<8xf32>, %s: tensor<?x3x8xf32>) -> tensor<2x3x8xf32>
+    attributes {why = "SkipShape"} {
+  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<2x3x8xf32>, tensor<?x3x8xf32>, tensor<8xf32>) -> (tensor<2x3x8xf32>, none, none, tensor<2x3x8xf32>)
   return %0#0 : tensor<2x3x8xf32>
 }
 
-// Two dims without names might differ.
-// CHECK-LABEL: func.func @skip_dynamic(
-func.func @skip_dynamic(%x: tensor<?x3x8xf32>, %g: tensor<8xf32>, %s: tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
-    attributes {why = "ShapesNotProven"} {
-  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<?x3x8xf32>, tensor<?x3x8xf32>, tensor<8xf32>) -> (tensor<?x3x8xf32>, none, none, tensor<?x3x8xf32>)
-  return %0#0 : tensor<?x3x8xf32>
+// A skip of another type.
+// CHECK-LABEL: func.func @skip_type(
+func.func @skip_type(%x: tensor<3x8xf32>, %g: tensor<8xf32>, %s: tensor<3x8xf16>) -> tensor<3x8xf32>
+    attributes {why = "SkipShape"} {
+  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<3x8xf32>, tensor<3x8xf16>, tensor<8xf32>) -> (tensor<3x8xf32>, none, none, tensor<3x8xf32>)
+  return %0#0 : tensor<3x8xf32>
 }
 
 // A bias that broadcasts.

@@ -1,6 +1,9 @@
 // RMSNorms that are one op in the source.
 //
 // RUN: fusion-opt %s --tandem-raise | FileCheck %s
+// RUN: fusion-opt %s -o %t.before
+// RUN: fusion-opt %s --tandem-raise --tandem-restore -o %t.after
+// RUN: cmp %t.before %t.after
 
 // The default epsilon is 1e-5, as an f32.
 // CHECK-LABEL: func.func @standard(
@@ -90,4 +93,18 @@ func.func @skip_no_bias(%x: tensor<4x8xf32>, %s: tensor<4x8xf32>, %g: tensor<8xf
 func.func @skip_names(%x: tensor<?x?x8xf32> {onnx.dim_params = "0:b,1:s"}, %s: tensor<?x?x8xf32> {onnx.dim_params = "0:b,1:s"}, %g: tensor<8xf32>) -> tensor<?x?x8xf32> {
   %0 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
   return %0 : tensor<?x?x8xf32>
+}
+
+// ONNX Runtime broadcasts a skip, and dims without names may differ: then the
+// sum is an Add, which tandem-fuse reads as it is.
+// CHECK-LABEL: func.func @skip_may_broadcast(
+// CHECK-SAME: %[[X:.*]]: tensor<?x4x8xf32>, %[[S:.*]]: tensor<?x4x8xf32>, %[[T:.*]]: tensor<4x8xf32>, %[[G:.*]]: tensor<8xf32>)
+// CHECK: %[[R:.*]] = "onnx.Add"(%[[X]], %[[S]]) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+// CHECK: tandem.rms_norm %[[R]], %[[G]]
+// CHECK: %[[Q:.*]] = "onnx.Add"(%[[R]], %[[T]]) : (tensor<?x4x8xf32>, tensor<4x8xf32>) -> tensor<?x4x8xf32>
+// CHECK: tandem.rms_norm %[[Q]], %[[G]]
+func.func @skip_may_broadcast(%x: tensor<?x4x8xf32>, %s: tensor<?x4x8xf32>, %t: tensor<4x8xf32>, %g: tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
+  %0:4 = "onnx.Custom"(%x, %s, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, none, none, tensor<?x4x8xf32>)
+  %1 = "onnx.Custom"(%0#3, %t, %g) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<?x4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<?x4x8xf32>
+  return %0#0, %1 : tensor<?x4x8xf32>, tensor<?x4x8xf32>
 }

@@ -53,3 +53,16 @@ func.func @made_up(%x: tensor<4x8xf32>, %s: tensor<4x8xf32>, %g: tensor<8xf32>, 
   %4 = "onnx.RMSNormalization"(%3, %k) : (tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<4x8xf32>
   return %0#0, %1#3, %4, %0#3 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// Casts that change nothing in front of a skip norm move with it; the made-up
+// sum with the bias must not stay.
+// CHECK-LABEL: func.func @casts_in_front(
+// CHECK: tandem.add
+// CHECK: "onnx.Add"
+// CHECK: tandem.rms_norm
+func.func @casts_in_front(%x: tensor<4x8xf32>, %s: tensor<4x8xf32>, %g: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = "onnx.Identity"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = "onnx.Cast"(%s) {to = f32} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2:4 = "onnx.Custom"(%0, %1, %g, %b) {domain_name = "com.microsoft", function_name = "SkipSimplifiedLayerNormalization"} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, none, none, tensor<4x8xf32>)
+  return %2#0, %2#3 : tensor<4x8xf32>, tensor<4x8xf32>
+}

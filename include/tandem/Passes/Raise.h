@@ -47,7 +47,7 @@ enum class Mismatch {
   StashType,          ///< statistics are not in f32
   InteriorUse,        ///< a value inside has another user, or is an output
   ExtraOutput,        ///< the mean or the inverse deviation is used
-  ShapesNotProven,    ///< input and skip may have to be broadcast
+  SkipShape,          ///< the skip has not the shape of the input
   UnknownType,        ///< a tensor's type, rank or hidden size is not known
   // Of an all-reduce.
   SeveralInputs,    ///< one node reduces several tensors
@@ -91,8 +91,9 @@ struct RMSNormMatch : SourceMatch {
   NormRounding rounding = NormRounding::BeforeGamma;
 
   Value addLhs, addRhs;
-  Value bias;      ///< of shape [H], added to the sum; may be null
-  Value sumResult; ///< the source's own result for the sum; may be null
+  bool broadcasts = false; ///< the shapes of the two may differ
+  Value bias;              ///< of shape [H], added to the sum; may be null
+  Value sumResult;         ///< the source's own result for the sum; may be null
 };
 
 struct AllReduceMatch : SourceMatch {

@@ -430,18 +430,20 @@ findReturns(Chain &chain, llvm::SmallPtrSetImpl<Operation *> &kept) {
           chain.viewsBefore.back());
   if (reshapesLater && chain.returnsSum)
     return Miss{MissReason::ReshapedSumUsed, {}, neededBy(chain.sum)};
-  Value earlier = chain.allReduce.getReducedResult();
-  for (unsigned i = 0; i != numLeading; ++i) {
-    if (earlier.getType() == chain.sum.getType()) {
-      // A no-op stands between: the same values under another name.
-      if (neededBy(earlier)) {
-        chain.returnsSum = true;
-        chain.sumAliases.push_back(earlier);
-      }
-    } else if (Operation *user = neededBy(earlier)) {
+  // Where only ops that change nothing stand between, they are the same values
+  // under another name.
+  bool isAlias = true;
+  for (unsigned i = numLeading; i-- != 0;) {
+    isAlias &= isNoop(chain.interior[i]);
+    Value earlier = i == 0 ? chain.allReduce.getReducedResult()
+                           : Value(chain.interior[i - 1]->getResult(0));
+    Operation *user = neededBy(earlier);
+    if (!user)
+      continue;
+    if (!isAlias || reshapesLater)
       return Miss{MissReason::ReshapedSumUsed, {}, user};
-    }
-    earlier = chain.interior[i]->getResult(0);
+    chain.returnsSum = true;
+    chain.sumAliases.push_back(earlier);
   }
   return std::nullopt;
 }

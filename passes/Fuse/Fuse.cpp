@@ -62,8 +62,11 @@ private:
   std::vector<Candidate> collect(Operation *function);
   void match(Candidate &candidate, ShapeAnalysis &shapes);
   std::optional<Miss> decide(Candidate &candidate);
-  void rewrite(MutableArrayRef<Candidate> candidates, Operation *function,
-               ShapeAnalysis &shapes);
+  bool version(MutableArrayRef<Candidate> candidates, Operation *function,
+               ShapeAnalysis &shapes, GuardBuilder &guards);
+  bool rewrite(MutableArrayRef<Candidate> candidates, bool versioned,
+               GuardBuilder &guards);
+  bool retry(MutableArrayRef<Candidate> candidates);
   void report(const Candidate &candidate, StringAttr function);
   LogicalResult writeReport();
   LogicalResult checkRequirement();
@@ -244,22 +247,27 @@ void TandemFusePass::match(Candidate &candidate, ShapeAnalysis &shapes) {
     setMiss(candidate, *miss);
 }
 
-void TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
-                             Operation *function, ShapeAnalysis &shapes) {
+/// With guard=function, makes two versions of the function if that can be.
+bool TandemFusePass::version(MutableArrayRef<Candidate> candidates,
+                             Operation *function, ShapeAnalysis &shapes,
+                             GuardBuilder &guards) {
+  auto func = dyn_cast<func::FuncOp>(function);
+  if (!func || guard != GuardKind::Function)
+    return false;
+  SmallVector<GuardedChain> chains;
+  for (Candidate &candidate : candidates)
+    if (candidate.chain && candidate.site.guarded)
+      chains.push_back({&*candidate.chain, candidate.limit});
   IRRewriter rewriter(&getContext());
-  GuardBuilder guards;
-  bool versioned = false;
-  if (auto func = dyn_cast<func::FuncOp>(function);
-      func && guard == GuardKind::Function) {
-    SmallVector<GuardedChain> chains;
-    for (Candidate &candidate : candidates)
-      if (candidate.chain && candidate.site.guarded)
-        chains.push_back({&*candidate.chain, candidate.limit});
-    versioned =
-        !chains.empty() &&
-        versionFunction(rewriter, func, chains, shapes, guards, batchInvariant);
-    changed |= versioned;
-  }
+  return !chains.empty() && versionFunction(rewriter, func, chains, shapes,
+                                            guards, batchInvariant);
+}
+
+/// Rewrites all candidates that have a chain. Returns whether any did fuse.
+bool TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
+                             bool versioned, GuardBuilder &guards) {
+  IRRewriter rewriter(&getContext());
+  bool anyFused = false;
   for (Candidate &candidate : candidates) {
     if (!candidate.chain)
       continue;
@@ -277,9 +285,41 @@ void TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
     options.batchInvariant = batchInvariant;
     options.limit = candidate.limit.given;
     rewriteChain(rewriter, *candidate.chain, guards, options);
+    candidate.chain.reset();
     site.fused = true;
-    changed = true;
+    anyFused = true;
   }
+  changed |= anyFused;
+  return anyFused;
+}
+
+/// Tries those again that were missed: what stood in the way may have moved
+/// away with another chain, or be gone. Else running the pass again would find
+/// more.
+bool TandemFusePass::retry(MutableArrayRef<Candidate> candidates) {
+  ShapeAnalysis shapes;
+  std::vector<FusionSite> before;
+  llvm::SmallPtrSet<Operation *, 4> claimed;
+  bool anyFound = false;
+  for (Candidate &candidate : candidates) {
+    before.push_back(candidate.site);
+    FusionSite &site = candidate.site;
+    if (site.fused)
+      continue;
+    site.detail.clear();
+    site.blockedBy.clear();
+    match(candidate, shapes);
+    if (candidate.chain && !claimed.insert(candidate.chain->norm).second)
+      candidate.chain.reset();
+    anyFound |= candidate.chain.has_value();
+  }
+  GuardBuilder guards;
+  bool anyFused = anyFound && rewrite(candidates, /*versioned=*/false, guards);
+  // Those that are missed again keep the reason that was found first.
+  for (auto [candidate, site] : llvm::zip_equal(candidates, before))
+    if (!candidate.site.fused)
+      candidate.site = std::move(site);
+  return anyFused;
 }
 
 void TandemFusePass::fuseFunction(Operation *function) {
@@ -302,7 +342,13 @@ void TandemFusePass::fuseFunction(Operation *function) {
       setMiss(candidate,
               {MissReason::SumOfAllReduces, {}, candidate.chain->getAdd()});
   }
-  rewrite(candidates, function, shapes);
+  GuardBuilder guards;
+  bool versioned = version(candidates, function, shapes, guards);
+  changed |= versioned;
+  // Of versions the other one can't follow any more.
+  for (bool again = rewrite(candidates, versioned, guards);
+       again && !versioned;)
+    again = retry(candidates);
   for (const Candidate &candidate : candidates)
     report(candidate, SymbolTable::getSymbolName(function));
 }

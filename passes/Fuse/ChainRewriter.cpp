@@ -70,6 +70,8 @@ private:
   GuardBuilder &guards;
   const RewriteOptions &options;
   Location loc;
+  /// Of each op of the chain its copy in the other branch.
+  llvm::SmallDenseMap<Operation *, Operation *, 8> copies;
 };
 } // namespace
 
@@ -87,15 +89,20 @@ Value ChainRewriter::castTo(Value value, Type type) {
   return tensor::CastOp::create(rewriter, loc, type, value);
 }
 
-/// Puts copies of `views` behind `value`. Names belong to the originals.
+/// Names belong to one op only.
+static void dropNames(Operation *op) {
+  op->removeDiscardableAttr("onnx_node_name");
+  op->removeDiscardableAttr("tandem.outputs");
+}
+
+/// Puts copies of `views` behind `value`.
 Value ChainRewriter::applyViews(ArrayRef<Operation *> views, Value value) {
   for (Operation *view : views) {
     IRMapping mapping;
     mapping.map(view->getOperand(0),
                 castTo(value, view->getOperand(0).getType()));
     Operation *copy = rewriter.clone(*view, mapping);
-    copy->removeDiscardableAttr("onnx_node_name");
-    copy->removeDiscardableAttr("tandem.outputs");
+    dropNames(copy);
     value = copy->getResult(0);
   }
   return value;
@@ -215,6 +222,7 @@ SmallVector<Value, 3> ChainRewriter::buildFallback() {
          llvm::zip_equal(op->getResults(), copy->getResults()))
       mapping.map(from, to);
     rewriter.insert(copy);
+    copies[op] = copy;
   }
   cast<AllReduceOpInterface>(
       mapping.lookup(chain.allReduce.getReducedResult()).getDefiningOp())
@@ -229,8 +237,11 @@ void ChainRewriter::eraseChain() {
   ops.push_back(chain.allReduce);
   SmallVector<Operation *> sources;
   for (Operation *op : ops) {
-    if (!op->use_empty())
+    if (!op->use_empty()) {
+      if (Operation *copy = copies.lookup(op))
+        dropNames(copy);
       continue;
+    }
     op->walk([&](Operation *nested) {
       for (Value operand : nested->getOperands())
         if (Operation *producer = operand.getDefiningOp();

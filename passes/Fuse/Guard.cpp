@@ -10,6 +10,9 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -52,7 +55,9 @@ Value GuardBuilder::multiplyDims(OpBuilder &builder, Location loc,
   int64_t constant = 1;
   for (OpFoldResult dim : dims) {
     if (std::optional<int64_t> size = getConstantIntValue(dim)) {
-      constant *= *size;
+      // No memory holds that many rows; so no limit reaches them either.
+      if (llvm::MulOverflow(constant, *size, constant))
+        constant = std::numeric_limits<int64_t>::max();
       continue;
     }
     Value value =

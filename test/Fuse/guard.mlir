@@ -77,6 +77,17 @@ func.func @zero_tokens(%x: tensor<9223372036854775807x0x8xf32>, %g: tensor<8xf32
   return %y : tensor<9223372036854775807x0x8xf32>
 }
 
+// More tokens than 64 bits can count: no limit reaches them, and the count does
+// not wrap to a small one.
+// CHECK-LABEL: func.func @too_many_tokens(
+// RUNTIME: %[[TOKENS:.*]] = arith.constant 9223372036854775807 : i64
+// RUNTIME: arith.cmpi sle, %[[TOKENS]],
+func.func @too_many_tokens(%x: tensor<4294967296x4294967297x8xf32>, %g: tensor<8xf32>) -> tensor<4294967296x4294967297x8xf32> {
+  %s = tandem.all_reduce %x : tensor<4294967296x4294967297x8xf32>
+  %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<4294967296x4294967297x8xf32>, tensor<8xf32>
+  return %y : tensor<4294967296x4294967297x8xf32>
+}
+
 // A single row has one token.
 // CHECK-LABEL: func.func @one_row(
 // RUNTIME: %[[TOKENS:.*]] = arith.constant 1 : i64

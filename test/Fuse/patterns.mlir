@@ -5,6 +5,11 @@
 // RUN: FileCheck %s < %t.once
 // RUN: fusion-opt %t.once --tandem-fuse -o %t.twice
 // RUN: cmp %t.once %t.twice
+// Whatever the options of a second run: what is fused stays as it is.
+// RUN: fusion-opt %t.once --tandem-fuse='guard=none max-tokens=5 batch-invariant merge-all-reduces' -o %t.twice
+// RUN: cmp %t.once %t.twice
+// RUN: fusion-opt %t.once --tandem-fuse-pipeline='guard=function world-size=1' -o %t.twice
+// RUN: cmp %t.once %t.twice
 
 // CHECK-LABEL: func.func @norm(
 // CHECK-SAME: %[[X:.*]]: tensor<?x?x8xbf16>, %[[G:.*]]: tensor<8xbf16>)
@@ -152,15 +157,16 @@ func.func @bias_with_ones(%x: tensor<?x?x8xf32>, %b: tensor<1x1x8xf32>, %g: tens
 }
 
 // The biased sum is needed elsewhere. The fused op gives the sum, and the bias
-// is added to it once more.
+// is added to it once more. The source's name goes with what others read.
 // CHECK-LABEL: func.func @biased_sum_used(
 // CHECK: %[[IF:.*]]:2 = scf.if
 // CHECK: tandem.fused_all_reduce_norm {{.*}} bias({{.*}} returns_sum
-// CHECK: %[[C:.*]] = "onnx.Add"(%[[IF]]#1, %{{.*}})
+// CHECK: "onnx.Add"(%{{[^ ]*}}, %{{[^ ]*}}) : (
+// CHECK: %[[C:.*]] = "onnx.Add"(%[[IF]]#1, %{{.*}}) {onnx_node_name = "bias", tandem.outputs = ["biased"]}
 // CHECK: return %[[IF]]#0, %[[C]]
 func.func @biased_sum_used(%x: tensor<?x8xf32>, %b: tensor<8xf32>, %g: tensor<8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
   %s = tandem.all_reduce %x : tensor<?x8xf32>
-  %c = "onnx.Add"(%s, %b) : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %c = "onnx.Add"(%s, %b) {onnx_node_name = "bias", tandem.outputs = ["biased"]} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
   %y = tandem.rms_norm %c, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
   return %y, %c : tensor<?x8xf32>, tensor<?x8xf32>
 }

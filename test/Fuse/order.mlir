@@ -90,6 +90,25 @@ func.func @two_in_order(%x: tensor<?x8xf32>, %z: tensor<?x8xf32>, %g: tensor<8xf
   return %y, %u : tensor<?x8xf32>, tensor<?x8xf32>
 }
 
+// The second all-reduce stands in the first one's way until it has moved down
+// itself, behind its own gamma. Their order stays.
+// CHECK-LABEL: func.func @way_cleared(
+// CHECK: %[[G1:.*]] = "onnx.Tanh"
+// CHECK: tandem.fused_all_reduce_norm %arg0 gamma(%[[G1]]
+// CHECK: %[[G2:.*]] = "onnx.Sigmoid"
+// CHECK: tandem.fused_all_reduce_norm %arg1 gamma(%[[G2]]
+// CHECK-NOT: fused
+// CHECK: return
+func.func @way_cleared(%x: tensor<?x8xf32>, %z: tensor<?x8xf32>, %g: tensor<8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %t = tandem.all_reduce %z : tensor<?x8xf32>
+  %w = "onnx.Tanh"(%g) : (tensor<8xf32>) -> tensor<8xf32>
+  %y = tandem.rms_norm %s, %w {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  %h = "onnx.Sigmoid"(%w) : (tensor<8xf32>) -> tensor<8xf32>
+  %u = tandem.rms_norm %t, %h {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  return %y, %u : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
 // From here on: what no collective may pass. All ranks execute collectives
 // and effects in one order, and the pass must not change it.
 

@@ -301,6 +301,23 @@ func.func @ReshapedSumUsed(%x: tensor<?x8xf32>, %shape: tensor<3xi64>, %g: tenso
   return %y, %s : tensor<?x1x8xf32>, tensor<?x8xf32>
 }
 
+// A reshape may swap two dimensions of unknown size: the types are equal, the
+// values are not.
+// CHECK: "function": "ReshapedSumUsed_same_type"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "ReshapedSumUsed"
+// CHECK-NEXT: "message": "the all-reduce's sum is used in a shape other than the chain's"
+// CHECK-NEXT: "blocked_by": "func.return at {{.*}}:[[# @LINE + 7]]:3"
+// CHECK-NEXT: "suggestion": "let all users of the sum read it after the reshape"
+func.func @ReshapedSumUsed_same_type(%x: tensor<?x?x8xf32>, %shape: tensor<3xi64>, %g: tensor<8xf32>) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+  // expected-remark-re@below {{[Missed] ReshapedSumUsed | Category:tandem-fuse | Function=ReshapedSumUsed_same_type | Reason="the all-reduce's sum is used in a shape other than the chain's", Suggestion="let all users of the sum read it after the reshape", blocked_by="func.return at {{[^"]+}}"}}
+  %s = tandem.all_reduce %x : tensor<?x?x8xf32>
+  %v = "onnx.Reshape"(%s, %shape) : (tensor<?x?x8xf32>, tensor<3xi64>) -> tensor<?x?x8xf32>
+  %y = tandem.rms_norm %v, %g {epsilon = 1.0e-5 : f64} : tensor<?x?x8xf32>, tensor<8xf32>
+  return %y, %s : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+}
+
 // The bias comes after the residual: (sum + residual) + bias rounds otherwise
 // than (sum + bias) + residual.
 // CHECK: "function": "RoundingNotKept"

@@ -58,8 +58,25 @@ SymbolicDim ShapeAnalysis::newAtom(bool isSize) {
   return SymbolicDim::atom(definitions.size() - 1);
 }
 
-SymbolicDim ShapeAnalysis::namedAtom(StringRef name) {
-  auto [it, isNew] = named.try_emplace(name, 0);
+/// The function, or other isolated op, whose names `value` shares.
+static Operation *getNameScope(Value value) {
+  Operation *op = value.getParentRegion()->getParentOp();
+  while (op && !op->hasTrait<OpTrait::IsIsolatedFromAbove>())
+    op = op->getParentOp();
+  return op;
+}
+
+/// Whether `value` is there whenever its function runs. What a type or a name
+/// says of a value in a branch is only known to hold if that branch is taken.
+static bool isAlwaysComputed(Value value) {
+  Region *region = value.getParentRegion();
+  Operation *parent = region->getParentOp();
+  return parent && parent->hasTrait<OpTrait::IsIsolatedFromAbove>() &&
+         value.getParentBlock() == &region->front();
+}
+
+SymbolicDim ShapeAnalysis::namedAtom(Operation *scope, StringRef name) {
+  auto [it, isNew] = named[scope].try_emplace(name, 0);
   if (isNew)
     it->second = newAtom(/*isSize=*/true).atoms.front();
   return SymbolicDim::atom(it->second);
@@ -118,19 +135,22 @@ void ShapeAnalysis::unify(const SymbolicDim &a, const SymbolicDim &b) {
 const ShapeAnalysis::Info &ShapeAnalysis::ensure(Value root) {
   // A work list instead of recursion: graphs are tens of thousands deep.
   SmallVector<Value> stack{root};
+  llvm::DenseSet<Value> entered;
   while (!stack.empty()) {
     Value value = stack.back();
     if (infos.contains(value)) {
       stack.pop_back();
       continue;
     }
-    size_t depth = stack.size();
-    if (Operation *op = value.getDefiningOp())
-      for (Value operand : Transfer::getDependencies(op))
-        if (!infos.contains(operand))
-          stack.push_back(operand);
-    if (stack.size() != depth)
+    if (entered.insert(value).second) {
+      // Unreachable code and graph regions have cycles: an operand that has
+      // been entered but not worked out waits for this value.
+      if (Operation *op = value.getDefiningOp())
+        for (Value operand : Transfer::getDependencies(op))
+          if (!infos.contains(operand) && !entered.contains(operand))
+            stack.push_back(operand);
       continue;
+    }
     compute(value);
     stack.pop_back();
   }
@@ -147,10 +167,11 @@ void ShapeAnalysis::compute(Value value) {
         derived.dims->size() != static_cast<size_t>(type.getRank()))
       derived.dims.reset();
     info.ranked = true;
+    bool isAlways = isAlwaysComputed(value);
     for (int64_t i = 0, rank = type.getRank(); i != rank; ++i) {
       if (!type.isDynamicDim(i)) {
         info.dims.push_back(SymbolicDim::constant(type.getDimSize(i)));
-        if (derived.dims && (*derived.dims)[i])
+        if (isAlways && derived.dims && (*derived.dims)[i])
           unify(*(*derived.dims)[i], info.dims.back());
       } else if (derived.dims && (*derived.dims)[i]) {
         info.dims.push_back(*(*derived.dims)[i]);
@@ -158,9 +179,15 @@ void ShapeAnalysis::compute(Value value) {
         info.dims.push_back(newAtom(/*isSize=*/true));
       }
     }
+    Operation *scope = getNameScope(value);
     forEachDimName(getDimNames(value), [&](unsigned dim, StringRef name) {
-      if (dim < info.dims.size())
-        unify(info.dims[dim], namedAtom(name));
+      if (dim >= info.dims.size())
+        return;
+      if (isAlways)
+        unify(info.dims[dim], namedAtom(scope, name));
+      else if (type.isDynamicDim(dim) &&
+               !(derived.dims && (*derived.dims)[dim]))
+        info.dims[dim] = namedAtom(scope, name);
     });
     if (Transfer::holdsElements(type)) {
       int64_t count = type.getNumElements();

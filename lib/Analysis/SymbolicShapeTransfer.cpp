@@ -12,7 +12,7 @@
 #include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -137,6 +137,14 @@ std::optional<SmallVector<int64_t>> Transfer::constantsOf(Value value) const {
   return constants;
 }
 
+/// Whether the element of a shape tensor is a size for certain, and so neither
+/// -1 nor anything else with a meaning of its own.
+bool Transfer::isSize(const SymbolicDim &dim) const {
+  return dim.coefficient >= 0 && llvm::all_of(dim.atoms, [&](unsigned id) {
+           return analysis.atomIsSize[id];
+         });
+}
+
 std::optional<SymbolicDim>
 Transfer::broadcast(const std::optional<SymbolicDim> &a,
                     const std::optional<SymbolicDim> &b) {
@@ -210,6 +218,41 @@ std::optional<Transfer::Dims> Transfer::gemm(Operation *op) {
   return Dims{(*a)[transA ? 1 : 0], (*b)[transB ? 0 : 1]};
 }
 
+/// The product of all dims, if all are known.
+std::optional<SymbolicDim>
+Transfer::multiplyAll(ArrayRef<std::optional<SymbolicDim>> dims) {
+  SymbolicDim product = SymbolicDim::constant(1);
+  for (const std::optional<SymbolicDim> &dim : dims) {
+    std::optional<SymbolicDim> next;
+    if (dim)
+      next = analysis.multiply(product, analysis.canonicalize(*dim));
+    if (!next)
+      return std::nullopt;
+    product = *next;
+  }
+  return product;
+}
+
+/// `dividend / divisor` where that leaves nothing over; both hold sizes only.
+static std::optional<SymbolicDim> divide(const SymbolicDim &dividend,
+                                         const SymbolicDim &divisor) {
+  if (divisor.coefficient <= 0 || dividend.coefficient < 0 ||
+      dividend.coefficient % divisor.coefficient != 0)
+    return std::nullopt;
+  SymbolicDim quotient =
+      SymbolicDim::constant(dividend.coefficient / divisor.coefficient);
+  auto next = divisor.atoms.begin();
+  for (unsigned id : dividend.atoms) {
+    if (next != divisor.atoms.end() && *next == id)
+      ++next;
+    else
+      quotient.atoms.push_back(id);
+  }
+  if (next != divisor.atoms.end())
+    return std::nullopt;
+  return quotient;
+}
+
 std::optional<Transfer::Dims> Transfer::reshape(Operation *op) {
   // Before opset 5 the shape was an attribute; such graphs aren't imported.
   if (op->getNumOperands() < 2)
@@ -219,57 +262,37 @@ std::optional<Transfer::Dims> Transfer::reshape(Operation *op) {
   if (!shape || !input)
     return std::nullopt;
   bool allowZero = OnnxNode(op).getInt("allowzero").value_or(0);
+  std::optional<SymbolicDim> total = multiplyAll(*input);
   Dims dims;
   std::optional<size_t> inferred;
-  bool othersKnown = true;
-  SymbolicDim others = SymbolicDim::constant(1);
   for (auto [i, element] : llvm::enumerate(*shape)) {
     SymbolicDim dim = analysis.canonicalize(element);
     if (dim.isConstant() && dim.coefficient == -1) {
       inferred = i;
       dims.emplace_back();
-      continue;
-    }
-    if (dim.isConstant() && dim.coefficient == 0 && !allowZero)
-      dims.push_back(i < input->size() ? (*input)[i] : std::nullopt);
-    else if (llvm::all_of(dim.atoms,
-                          [&](unsigned id) { return analysis.atomIsSize[id]; }))
-      dims.push_back(dim);
-    else
+    } else if (!isSize(dim)) {
       dims.emplace_back();
-    std::optional<SymbolicDim> product;
-    if (dims.back())
-      product = analysis.multiply(others, analysis.canonicalize(*dims.back()));
-    othersKnown &= product.has_value();
-    if (product)
-      others = *product;
+    } else if (allowZero || (dim.isConstant() && dim.coefficient != 0)) {
+      dims.push_back(dim);
+    } else if (dim.isConstant()) {
+      dims.push_back(i < input->size() ? (*input)[i] : std::nullopt);
+    } else {
+      // A size that is 0 at run time asks for the input's dim instead. If the
+      // input is empty whenever the size is 0, so is the result: then there
+      // are no tokens, and nothing is done with the shape.
+      bool vanishes = total && llvm::all_of(dim.atoms, [&](unsigned id) {
+                        return llvm::is_contained(total->atoms, id);
+                      });
+      dims.push_back(vanishes ? std::optional(dim) : std::nullopt);
+    }
   }
-  if (!inferred || !othersKnown)
+  if (!inferred || !total)
     return dims;
-  // The inferred dim is the input's size divided by the other dims; only an
-  // exact division is followed.
-  SymbolicDim total = SymbolicDim::constant(1);
-  for (const std::optional<SymbolicDim> &dim : *input) {
-    std::optional<SymbolicDim> product;
-    if (dim)
-      product = analysis.multiply(total, analysis.canonicalize(*dim));
-    if (!product)
-      return dims;
-    total = *product;
-  }
-  if (others.coefficient == 0 || total.coefficient % others.coefficient != 0)
-    return dims;
-  SymbolicDim quotient =
-      SymbolicDim::constant(total.coefficient / others.coefficient);
-  auto divisor = others.atoms.begin();
-  for (unsigned id : total.atoms) {
-    if (divisor != others.atoms.end() && *divisor == id)
-      ++divisor;
-    else
-      quotient.atoms.push_back(id);
-  }
-  if (divisor == others.atoms.end())
-    dims[*inferred] = quotient;
+  // The inferred dim is the input's size divided by the other dims.
+  SmallVector<std::optional<SymbolicDim>, 4> others(dims);
+  others.erase(others.begin() + *inferred);
+  if (std::optional<SymbolicDim> product = multiplyAll(others))
+    dims[*inferred] = divide(*total, *product);
   return dims;
 }
 
@@ -281,8 +304,7 @@ std::optional<Transfer::Dims> Transfer::expand(Operation *op) {
   Dims target;
   for (const SymbolicDim &element : *shape) {
     SymbolicDim dim = analysis.canonicalize(element);
-    if (llvm::all_of(dim.atoms,
-                     [&](unsigned id) { return analysis.atomIsSize[id]; }))
+    if (isSize(dim))
       target.push_back(dim);
     else
       target.emplace_back();
@@ -305,21 +327,9 @@ std::optional<Transfer::Dims> Transfer::flatten(Operation *op) {
     axis += rank;
   if (axis < 0 || axis > rank)
     return std::nullopt;
-  auto productOf = [&](ArrayRef<std::optional<SymbolicDim>> part)
-      -> std::optional<SymbolicDim> {
-    SymbolicDim product = SymbolicDim::constant(1);
-    for (const std::optional<SymbolicDim> &dim : part) {
-      std::optional<SymbolicDim> next;
-      if (dim)
-        next = analysis.multiply(product, *dim);
-      if (!next)
-        return std::nullopt;
-      product = *next;
-    }
-    return product;
-  };
   ArrayRef<std::optional<SymbolicDim>> all(*dims);
-  return Dims{productOf(all.take_front(axis)), productOf(all.drop_front(axis))};
+  return Dims{multiplyAll(all.take_front(axis)),
+              multiplyAll(all.drop_front(axis))};
 }
 
 std::optional<Transfer::Dims> Transfer::transpose(Operation *op) {
@@ -556,7 +566,11 @@ std::optional<Transfer::Elements> Transfer::arithmetic(Operation *op,
                                                        StringRef type) {
   const Elements *a = elementsOf(op->getOperand(0)),
                  *b = elementsOf(op->getOperand(1));
-  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1))
+  if (!a || !b || a->empty() || b->empty() ||
+      (a->size() != b->size() && a->size() != 1 && b->size() != 1))
+    return std::nullopt;
+  // Narrower types wrap.
+  if (!getElementTypeOrSelf(op->getResult(0).getType()).isInteger(64))
     return std::nullopt;
   Elements result;
   for (size_t i = 0, e = std::max(a->size(), b->size()); i != e; ++i) {
@@ -638,7 +652,9 @@ Transfer::Result Transfer::applyOnnx(Operation *op, StringRef type,
     // Skip-norms return statistics of another shape in between.
     if (result.getResultNumber() == 0 || result.getResultNumber() == 3)
       out.dims = dimsOf(op->getOperand(0));
-    if (type == "Identity" || type == "Cast" || type == "CastLike")
+    // A narrower type may not hold a size.
+    if (type == "Identity" || ((type == "Cast" || type == "CastLike") &&
+                               resultType.getElementTypeBitWidth() >= 32))
       passElements();
     break;
   case Family::Broadcast:
@@ -702,9 +718,7 @@ Transfer::Result Transfer::applyOnnx(Operation *op, StringRef type,
       out.dims.emplace();
       for (const SymbolicDim &element : *shape) {
         SymbolicDim dim = analysis.canonicalize(element);
-        bool isSize = llvm::all_of(
-            dim.atoms, [&](unsigned id) { return analysis.atomIsSize[id]; });
-        out.dims->push_back(isSize ? std::optional(dim) : std::nullopt);
+        out.dims->push_back(isSize(dim) ? std::optional(dim) : std::nullopt);
       }
     }
     break;

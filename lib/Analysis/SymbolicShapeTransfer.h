@@ -44,6 +44,9 @@ private:
   std::optional<Dims> dimsOf(Value value) const;
   const Elements *elementsOf(Value value) const;
   std::optional<SmallVector<int64_t>> constantsOf(Value value) const;
+  bool isSize(const SymbolicDim &dim) const;
+  std::optional<SymbolicDim>
+  multiplyAll(ArrayRef<std::optional<SymbolicDim>> dims);
   std::optional<SymbolicDim> broadcast(const std::optional<SymbolicDim> &a,
                                        const std::optional<SymbolicDim> &b);
 

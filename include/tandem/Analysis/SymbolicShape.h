@@ -32,11 +32,11 @@ struct SymbolicDim {
   }
 };
 
-/// What is known of the shapes of a function's values, worked out from types,
-/// from the names that the source gives to dims (`onnx.dim_params` of
-/// arguments, `tandem.dim_params` of ops: the same name is the same size), and
-/// from what ops do to shapes, chains of Shape, Gather, Concat and Reshape
-/// included.
+/// What is known of the shapes of values, worked out from types, from the names
+/// that the source gives to dims (`onnx.dim_params` of arguments,
+/// `tandem.dim_params` of ops: within a function the same name is the same
+/// size), and from what ops do to shapes, chains of Shape, Gather, Concat and
+/// Reshape included.
 ///
 /// Answers are computed on demand and kept, so the IR must not change while
 /// one object is in use. Not thread-safe; use one object a thread.
@@ -77,7 +77,7 @@ private:
   const Info &ensure(Value value);
   void compute(Value value);
   SymbolicDim newAtom(bool isSize);
-  SymbolicDim namedAtom(StringRef name);
+  SymbolicDim namedAtom(Operation *scope, StringRef name);
   void unify(const SymbolicDim &a, const SymbolicDim &b);
   std::optional<SymbolicDim> multiply(const SymbolicDim &a,
                                       const SymbolicDim &b);
@@ -89,7 +89,8 @@ private:
   /// Whether an atom is a size for certain, so neither negative nor, in a
   /// Reshape, a -1.
   std::vector<bool> atomIsSize;
-  llvm::StringMap<unsigned> named;
+  /// Atoms of dim names, which hold within one function.
+  llvm::DenseMap<Operation *, llvm::StringMap<unsigned>> named;
 };
 
 } // namespace mlir::tandem

@@ -14,6 +14,7 @@
 #include "Guard.h"
 #include "Limits.h"
 #include "MergeAllReduces.h"
+#include "Movability.h"
 #include "Signature.h"
 #include "VersionFunction.h"
 
@@ -267,6 +268,7 @@ bool TandemFusePass::version(MutableArrayRef<Candidate> candidates,
 bool TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
                              bool versioned, GuardBuilder &guards) {
   IRRewriter rewriter(&getContext());
+  llvm::SetVector<Operation *> orphans;
   bool anyFused = false;
   for (Candidate &candidate : candidates) {
     if (!candidate.chain)
@@ -284,11 +286,13 @@ bool TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
     options.guardText = site.guard;
     options.batchInvariant = batchInvariant;
     options.limit = candidate.limit.given;
-    rewriteChain(rewriter, *candidate.chain, guards, options);
+    rewriteChain(rewriter, *candidate.chain, guards, options, orphans);
     candidate.chain.reset();
     site.fused = true;
     anyFused = true;
   }
+  // Only now, since any of them may belong to a chain that came later.
+  eraseIfDead(orphans);
   changed |= anyFused;
   return anyFused;
 }
@@ -345,9 +349,9 @@ void TandemFusePass::fuseFunction(Operation *function) {
   GuardBuilder guards;
   bool versioned = version(candidates, function, shapes, guards);
   changed |= versioned;
-  // Of versions the other one can't follow any more.
-  for (bool again = rewrite(candidates, versioned, guards);
-       again && !versioned;)
+  // In a function that has been versioned, what is found later gets a check of
+  // its own.
+  for (bool again = rewrite(candidates, versioned, guards); again;)
     again = retry(candidates);
   for (const Candidate &candidate : candidates)
     report(candidate, SymbolTable::getSymbolName(function));

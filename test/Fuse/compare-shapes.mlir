@@ -36,6 +36,28 @@ func.func @proven_by_reshape(%x: tensor<?x8xf32>, %r: tensor<?x?x8xf32>, %g: ten
   %h = "onnx.Constant"() {value = dense<[8]> : tensor<1xi64>} : () -> tensor<1xi64>
   %shape = "onnx.Concat"(%b, %n, %h) {axis = 0 : si64} : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<3xi64>
   %s = "onnx.Custom"(%x) {domain_name = "com.microsoft", function_name = "AllReduce"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %v = "onnx.Reshape"(%s, %shape) {allowzero = 1 : si64} : (tensor<?x8xf32>, tensor<3xi64>) -> tensor<?x?x8xf32>
+  %a = "onnx.Add"(%r, %v) : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %y = "onnx.RMSNormalization"(%a, %g) {axis = -1 : si64, epsilon = 1.0e-5 : f32} : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
+
+// The same without allowzero: a 0 in the shape then means the operand's dim at
+// that place, so the dims are equal only where none is 0.
+// CHECK-LABEL: func.func @zero_copies_dim(
+// CHECK-COUNT-2: arith.cmpi eq
+// CHECK: tandem.guard = "tokens <= token_limit and the residual has the sum's shape"
+// CHECK: return
+func.func @zero_copies_dim(%x: tensor<?x8xf32>, %r: tensor<?x?x8xf32>, %g: tensor<8xf32>) -> tensor<?x?x8xf32> {
+  %i0 = "onnx.Constant"() {value = dense<[0]> : tensor<1xi64>} : () -> tensor<1xi64>
+  %i1 = "onnx.Constant"() {value = dense<[1]> : tensor<1xi64>} : () -> tensor<1xi64>
+  %m1 = "onnx.Constant"() {value = dense<[-1]> : tensor<1xi64>} : () -> tensor<1xi64>
+  %dims = "onnx.Shape"(%r) : (tensor<?x?x8xf32>) -> tensor<3xi64>
+  %b = "onnx.Gather"(%dims, %i0) {axis = 0 : si64} : (tensor<3xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %n = "onnx.Gather"(%dims, %i1) {axis = 0 : si64} : (tensor<3xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %h = "onnx.Constant"() {value = dense<[8]> : tensor<1xi64>} : () -> tensor<1xi64>
+  %shape = "onnx.Concat"(%b, %n, %h) {axis = 0 : si64} : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<3xi64>
+  %s = "onnx.Custom"(%x) {domain_name = "com.microsoft", function_name = "AllReduce"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %v = "onnx.Reshape"(%s, %shape) : (tensor<?x8xf32>, tensor<3xi64>) -> tensor<?x?x8xf32>
   %a = "onnx.Add"(%r, %v) : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
   %y = "onnx.RMSNormalization"(%a, %g) {axis = -1 : si64, epsilon = 1.0e-5 : f32} : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>

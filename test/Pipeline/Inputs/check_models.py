@@ -44,6 +44,11 @@ EXPECTED = {
 }
 
 
+# Sites of which the guard has to compare shapes. TorchScript's exporter names no
+# dims, and its Reshapes copy the operand's dim where the shape has a 0.
+COMPARED = {"glm4_moe_script_f16": 2}
+
+
 class ModelCheck:
     def __init__(self, fusion_opt, model, work):
         self.fusion_opt, self.model = fusion_opt, model
@@ -81,13 +86,14 @@ class ModelCheck:
         self.expect_same("a second run changes nothing", fused, again)
         if count == 0:
             self.expect_same("an unsharded model stays as it is", plain, fused)
-        # Whatever the guard, all sites fuse.
-        for guard in "none", "function":
-            self.run(
-                plain, guard, f"--tandem-fuse-pipeline=require=all guard={guard}"
-            )
-        self.check_rest(Path(f"{self.base}.none.mlir"), plain, norms_left, count)
-        self.check_function(Path(f"{self.base}.function.mlir").read_text(), count)
+        # Without a guard, what has to be compared can't fuse.
+        compared = COMPARED.get(self.model.stem, 0)
+        none = self.run(plain, "none", "--tandem-fuse-pipeline=guard=none")
+        self.check_rest(none, plain, norms_left + compared, count - compared)
+        versions = self.run(
+            plain, "function", "--tandem-fuse-pipeline=require=all guard=function"
+        )
+        self.check_function(versions.read_text(), count, compared)
         self.check_branches(fused.read_text(), count, pattern)
         signature = re.search(r"tandem\.signature = (\[.*?\])", fused.read_text())
         return signature.group(1) if signature else None
@@ -119,12 +125,13 @@ class ModelCheck:
             name = f'"onnx.{op}"'
             self.expect(name, text.count(name), plain.read_text().count(name))
 
-    def check_function(self, text, count):
-        """One proof covers each of these models: one check for all sites."""
+    def check_function(self, text, count, compared):
+        """One proof covers most of these models: one check for all sites."""
         if count == 0:
             return
-        self.expect("checks with guard=function", text.count("scf.if"), 1)
-        self.expect("versions", text.count("func.func private @main_"), 2)
+        checks, versions = (count, 0) if compared else (1, 2)
+        self.expect("checks with guard=function", text.count("scf.if"), checks)
+        self.expect("versions", text.count("func.func private @main_"), versions)
 
     def check_branches(self, text, count, pattern):
         """Each guard's other branch has the source's ops, marked as such."""

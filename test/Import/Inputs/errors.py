@@ -6,7 +6,7 @@
 usage: errors.py FUSION_TRANSLATE FOLDER
 
 Every case must end with exit status 1 and these lines on standard error, each
-after "PATH:", and nothing on standard output; within 60 seconds and 2 GiB.
+after "PATH:", and nothing on standard output; within 300 seconds (of a loaded machine) and 2 GiB.
 """
 
 import os
@@ -485,10 +485,10 @@ def main():
         path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
         try:
             done = subprocess.run(
-                [tool, "--import-onnx", str(path)], capture_output=True, text=True, timeout=60, preexec_fn=limit
+                [tool, "--import-onnx", str(path)], capture_output=True, text=True, timeout=300, preexec_fn=limit
             )
         except subprocess.TimeoutExpired:
-            print(f"FAIL {name}: no end after 60 s")
+            print(f"FAIL {name}: no end after 300 s")
             failures += 1
             continue
         lines = [

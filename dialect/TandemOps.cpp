@@ -117,7 +117,7 @@ bool AllReduceOp::isFusionFallback() { return getFallback(); }
 
 void AllReduceOp::markFusionFallback(bool batchInvariant) {
   setFallback(true);
-  setBatchInvariant(batchInvariant);
+  setBatchInvariant(getBatchInvariant() || batchInvariant);
 }
 
 //===----------------------------------------------------------------------===//

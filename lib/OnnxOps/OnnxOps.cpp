@@ -152,7 +152,11 @@ Value mlir::tandem::getNoopCastOperand(Operation *op) {
 }
 
 Value mlir::tandem::lookThroughNoopCasts(Value value) {
-  while (Value operand = getNoopCastOperand(value.getDefiningOp()))
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
+    Value operand = getNoopCastOperand(value.getDefiningOp());
+    if (!operand)
+      break;
     value = operand;
+  }
   return value;
 }

@@ -170,10 +170,11 @@ static bool isRow(Value vector, RankedTensorType type) {
 }
 
 AllReduceOpInterface mlir::tandem::getAllReduceBehind(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto allReduce = dyn_cast<AllReduceOpInterface>(op))
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
+    Operation *op = value.getDefiningOp();
+    if (auto allReduce = dyn_cast_if_present<AllReduceOpInterface>(op))
       return allReduce;
-    if (!isView(op))
+    if (!op || !isView(op))
       break;
     value = op->getOperand(0);
   }
@@ -215,11 +216,14 @@ void Matcher::exploreAdd(Operation *add, Value value, Stage stage,
     if (stage == Stage::Sum) {
       next.bias = &other;
       explore(add->getResult(0), Stage::BiasAdded, next, depth + 1);
-    } else if (stage == Stage::Added) {
+    } else {
       for (Operation *user : getUsers(add->getResult(0)).ops)
         if (isa<RMSNormOpInterface>(user))
           miss(stage, MissReason::RoundingNotKept, add,
-               "a bias is added after the residual");
+               stage == Stage::Added ? "a bias is added after the residual"
+               : stage == Stage::BiasAdded
+                   ? "two biases are added"
+                   : "a bias is added after the first norm");
     }
     return;
   }
@@ -462,7 +466,7 @@ static void forEachRead(Operation *op, function_ref<void(Value)> callback) {
 static std::optional<Miss>
 findPlace(Chain &chain, const llvm::SmallPtrSetImpl<Operation *> &kept) {
   Block *block = chain.allReduce->getBlock();
-  llvm::SmallPtrSet<Operation *, 8> read;
+  llvm::SmallSetVector<Operation *, 8> read;
   auto reads = [&](Value value) {
     if (Operation *op = value.getDefiningOp(); op && op->getBlock() == block)
       read.insert(op);
@@ -474,10 +478,10 @@ findPlace(Chain &chain, const llvm::SmallPtrSetImpl<Operation *> &kept) {
   if (chain.preNorm)
     reads(chain.preNorm.getNormGamma());
   reads(chain.norm.getNormGamma());
-  for (ArrayRef<Operation *> views :
-       {ArrayRef(chain.viewsBefore), ArrayRef(chain.viewsAfter)})
-    for (Operation *view : views)
-      for (Value operand : view->getOperands().drop_front())
+  // Also those that change nothing may read more than what they pass on.
+  for (Operation *op : chain.interior)
+    if (isView(op))
+      for (Value operand : op->getOperands().drop_front())
         reads(operand);
 
   chain.insertAfter = chain.allReduce;

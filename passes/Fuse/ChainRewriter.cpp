@@ -9,7 +9,6 @@
 #include "ChainRewriter.h"
 
 #include "FusedOps.h"
-#include "Movability.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,9 +45,10 @@ namespace {
 class ChainRewriter {
 public:
   ChainRewriter(RewriterBase &rewriter, Chain &chain, GuardBuilder &guards,
-                const RewriteOptions &options)
+                const RewriteOptions &options,
+                llvm::SetVector<Operation *> &orphans)
       : rewriter(rewriter), chain(chain), guards(guards), options(options),
-        loc(getFusedLoc()) {}
+        orphans(orphans), loc(getFusedLoc()) {}
 
   void run();
 
@@ -69,6 +69,7 @@ private:
   Chain &chain;
   GuardBuilder &guards;
   const RewriteOptions &options;
+  llvm::SetVector<Operation *> &orphans;
   Location loc;
   /// Of each op of the chain its copy in the other branch.
   llvm::SmallDenseMap<Operation *, Operation *, 8> copies;
@@ -169,6 +170,13 @@ SmallVector<Value, 3> ChainRewriter::buildFused(Value input) {
     preEpsilon = chain.preNorm.getNormEpsilon();
     preRounding = chain.preNorm.getNormRounding();
   }
+  Value workspace, stream;
+  bool isBatchInvariant = options.batchInvariant;
+  if (auto allReduce = dyn_cast<AllReduceOp>(*chain.allReduce)) {
+    workspace = allReduce.getWorkspace();
+    stream = allReduce.getStream();
+    isBatchInvariant |= allReduce.getBatchInvariant();
+  }
   auto unitIf = [&](bool set) {
     return set ? rewriter.getUnitAttr() : UnitAttr();
   };
@@ -182,14 +190,13 @@ SmallVector<Value, 3> ChainRewriter::buildFused(Value input) {
     init = castTo(init, chain.type);
   auto fused = FusedAllReduceNormOp::create(
       rewriter, loc, SmallVector<Type>(inits.size(), chain.type), input,
-      residual, bias, preGamma, chain.norm.getNormGamma(),
-      /*workspace=*/Value(), /*stream=*/Value(), inits,
-      chain.allReduce.getReductionGroup(), chain.norm.getNormEpsilon(),
+      residual, bias, preGamma, chain.norm.getNormGamma(), workspace, stream,
+      inits, chain.allReduce.getReductionGroup(), chain.norm.getNormEpsilon(),
       NormRoundingAttr::get(rewriter.getContext(),
                             chain.norm.getNormRounding()),
       preEpsilon, NormRoundingAttr::get(rewriter.getContext(), preRounding),
       unitIf(chain.returnsResidual), unitIf(chain.returnsSum),
-      unitIf(options.batchInvariant));
+      unitIf(isBatchInvariant));
 
   if (!options.guardText.empty())
     fused->setDiscardableAttr(guardAttrName,
@@ -235,7 +242,6 @@ void ChainRewriter::eraseChain() {
   SmallVector<Operation *> ops{chain.norm};
   llvm::append_range(ops, llvm::reverse(chain.interior));
   ops.push_back(chain.allReduce);
-  SmallVector<Operation *> sources;
   for (Operation *op : ops) {
     if (!op->use_empty()) {
       if (Operation *copy = copies.lookup(op))
@@ -246,11 +252,11 @@ void ChainRewriter::eraseChain() {
       for (Value operand : nested->getOperands())
         if (Operation *producer = operand.getDefiningOp();
             producer && !op->isAncestor(producer) && !chain.contains(producer))
-          sources.push_back(producer);
+          orphans.insert(producer);
     });
+    orphans.remove(op);
     rewriter.eraseOp(op);
   }
-  eraseIfDead(sources);
 }
 
 void ChainRewriter::run() {
@@ -294,6 +300,7 @@ void ChainRewriter::run() {
 
 void mlir::tandem::rewriteChain(RewriterBase &rewriter, Chain &chain,
                                 GuardBuilder &guards,
-                                const RewriteOptions &options) {
-  ChainRewriter(rewriter, chain, guards, options).run();
+                                const RewriteOptions &options,
+                                llvm::SetVector<Operation *> &orphans) {
+  ChainRewriter(rewriter, chain, guards, options, orphans).run();
 }

@@ -13,6 +13,7 @@
 #include "Guard.h"
 
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::tandem {
 
@@ -29,8 +30,11 @@ struct RewriteOptions {
 
 /// Replaces `chain` by the fused op, in the first branch of an `scf.if` if
 /// guarded, the other branch of which holds the chain's own ops.
+/// Ops outside of the chain that it read are added to `orphans`: they may be
+/// dead now, and can be erased once no other chain is known by its ops.
 void rewriteChain(RewriterBase &rewriter, Chain &chain, GuardBuilder &guards,
-                  const RewriteOptions &options);
+                  const RewriteOptions &options,
+                  llvm::SetVector<Operation *> &orphans);
 
 /// Drops what a raised op remembers of its source, since the op now stands for
 /// itself.

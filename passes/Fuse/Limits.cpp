@@ -30,6 +30,15 @@ llvm::Expected<TuningProfile> TuningProfile::load(StringRef path) {
 
 llvm::Expected<TuningProfile> TuningProfile::parse(StringRef text,
                                                    StringRef name) {
+  // The parser recurses, so hostile input could exhaust the stack. Brackets in
+  // strings count too; a profile has no use for so many.
+  unsigned depth = 0;
+  for (char c : text) {
+    depth += c == '[' || c == '{';
+    depth -= depth != 0 && (c == ']' || c == '}');
+    if (depth > 64)
+      return makeError(name, "is nested too deeply");
+  }
   llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
   if (!root)
     return makeError(name, llvm::toString(root.takeError()));

@@ -12,6 +12,8 @@
 #include "ChainRewriter.h"
 #include "Movability.h"
 
+#include "tandem/OnnxOps/OnnxOps.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -35,12 +37,18 @@ static bool isOnlyUsedBy(Value value, Operation *user) {
 static std::optional<Side> getSide(AddOp add, Value value) {
   Side side;
   Operation *user = add;
-  while (Operation *op = value.getDefiningOp()) {
-    if (op->getBlock() != add->getBlock() || !isOnlyUsedBy(value, user))
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getBlock() != add->getBlock() || !isOnlyUsedBy(value, user))
       return std::nullopt;
     if (auto allReduce = dyn_cast<AllReduceOpInterface>(op)) {
       side.allReduce = allReduce;
       std::reverse(side.views.begin(), side.views.end());
+      // Handles and wishes of the two would have to be one.
+      if (auto raised = dyn_cast<AllReduceOp>(op);
+          raised && (raised.getWorkspace() || raised.getStream() ||
+                     raised.getBatchInvariant()))
+        return std::nullopt;
       if (allReduce.isFusionFallback() ||
           allReduce.getReductionKind() != ReductionKind::Sum)
         return std::nullopt;

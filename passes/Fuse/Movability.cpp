@@ -230,8 +230,7 @@ bool mlir::tandem::mayPassCollective(Operation *op) {
   return true;
 }
 
-void mlir::tandem::eraseIfDead(SmallVectorImpl<Operation *> &candidates) {
-  llvm::SetVector<Operation *> worklist(candidates.begin(), candidates.end());
+void mlir::tandem::eraseIfDead(llvm::SetVector<Operation *> &worklist) {
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();
     if (!op->use_empty() || op->hasTrait<OpTrait::IsTerminator>() ||
@@ -245,5 +244,4 @@ void mlir::tandem::eraseIfDead(SmallVectorImpl<Operation *> &candidates) {
     });
     op->erase();
   }
-  candidates.clear();
 }

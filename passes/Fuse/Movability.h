@@ -10,6 +10,7 @@
 #define TANDEM_PASSES_FUSE_MOVABILITY_H
 
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::tandem {
 
@@ -18,9 +19,9 @@ namespace mlir::tandem {
 /// of the table in docs/fuse.md. Ops that are not known may not.
 bool mayPassCollective(Operation *op);
 
-/// Erases every op in `candidates` that may be erased, has no uses, and has no
-/// effects, and then whatever becomes unused by that.
-void eraseIfDead(SmallVectorImpl<Operation *> &candidates);
+/// Erases every op in `worklist` that has no uses and no effects, and then
+/// whatever becomes unused by that. Empties the list.
+void eraseIfDead(llvm::SetVector<Operation *> &worklist);
 
 } // namespace mlir::tandem
 

@@ -161,7 +161,7 @@ LogicalResult AllReduceMatcher::matchFunctional() {
     return fail(Mismatch::NoWait, op);
   Operation *wait = *started.user_begin();
   if (!isFunctional(wait, "wait_tensor") || wait->getNumResults() != 1 ||
-      wait->getBlock() != op->getBlock())
+      wait->getNumOperands() != 1 || wait->getBlock() != op->getBlock())
     return fail(Mismatch::NoWait, wait);
   auto reduction = getText(op, 1, "reduce_op");
   if (!reduction)

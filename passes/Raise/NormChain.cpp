@@ -97,7 +97,7 @@ LogicalResult NormChain::checkOnlyUser(Value value, Operation *user) {
 }
 
 FailureOr<OnnxNode> NormChain::getOnlyUser(Mismatch ifUnused) {
-  while (true) {
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
     if (current.use_empty())
       return fail(ifUnused, current.getDefiningOp());
     Operation *user = *current.getUsers().begin();
@@ -121,10 +121,11 @@ FailureOr<OnnxNode> NormChain::getOnlyUser(Mismatch ifUnused) {
     take(user);
     current = user->getResult(0);
   }
+  return fail(ifUnused, current.getDefiningOp());
 }
 
 FailureOr<OnnxNode> NormChain::takeProducer(Value value, Operation *user) {
-  while (true) {
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
     Operation *def = value.getDefiningOp();
     if (!def || def->getBlock() != block || def->getNumResults() != 1)
       return fail(Mismatch::NotANorm, def);
@@ -137,6 +138,7 @@ FailureOr<OnnxNode> NormChain::takeProducer(Value value, Operation *user) {
     value = operand;
     user = def;
   }
+  return fail(Mismatch::NotANorm, user);
 }
 
 Value NormChain::getOtherOperand(Operation *op) {

@@ -10,6 +10,7 @@
 
 #include "tandem/Analysis/SymbolicShape.h"
 
+#include "llvm/ADT/SmallBitVector.h"
 #include <cmath>
 
 using namespace mlir;
@@ -17,7 +18,10 @@ using namespace mlir::tandem;
 
 Value mlir::tandem::lookThrough(Value value,
                                 SmallVectorImpl<Operation *> &passed) {
-  while (Value operand = getNoopCastOperand(value.getDefiningOp())) {
+  for (unsigned i = 0; i != maxNoopCasts; ++i) {
+    Value operand = getNoopCastOperand(value.getDefiningOp());
+    if (!operand)
+      break;
     passed.push_back(value.getDefiningOp());
     value = operand;
   }
@@ -79,20 +83,22 @@ static StringRef getDimNames(Value value) {
   return name ? name.getValue() : StringRef();
 }
 
-/// How many dims the names are for; 0 where they can't be read.
-static int64_t countNamedDims(StringRef names) {
-  int64_t count = 0;
-  int64_t last = -1;
+/// Whether every unknown dim of `type` has a name.
+static bool namesAllDynamicDims(StringRef names, RankedTensorType type) {
+  llvm::SmallBitVector isNamed(type.getRank());
   while (!names.empty()) {
     auto [field, rest] = names.split(',');
-    int64_t dim = -1;
-    if (field.consumeInteger(10, dim) || dim <= last || !field.starts_with(":"))
-      return 0;
-    last = dim;
-    ++count;
+    uint64_t dim = 0;
+    if (field.consumeInteger(10, dim) || !field.consume_front(":") ||
+        field.empty() || dim >= isNamed.size())
+      return false;
+    isNamed.set(dim);
     names = rest;
   }
-  return count;
+  for (int64_t dim = 0; dim != type.getRank(); ++dim)
+    if (type.isDynamicDim(dim) && !isNamed.test(dim))
+      return false;
+  return true;
 }
 
 /// Whether the source gives all unknown dims of both values the same names.
@@ -100,8 +106,7 @@ static int64_t countNamedDims(StringRef names) {
 static bool haveEqualNames(Value a, Value b, RankedTensorType type) {
   StringRef names = getDimNames(a);
   return !names.empty() && names == getDimNames(b) &&
-         countNamedDims(names) ==
-             static_cast<int64_t>(type.getNumDynamicDims());
+         namesAllDynamicDims(names, type);
 }
 
 bool mlir::tandem::haveEqualShapes(Value a, Value b, ShapeAnalysis &shapes) {

@@ -101,7 +101,11 @@ inline RankedTensorType getRankedTensorType(Value value) {
 /// result have one type), the operand that it passes on; else null.
 Value getNoopCastOperand(Operation *op);
 
-/// The value behind any number of casts that change nothing.
+/// How many casts that change nothing are looked through in a row. Exporters
+/// leave two or three; without an end, a cycle in unreachable code has none.
+inline constexpr unsigned maxNoopCasts = 64;
+
+/// The value behind casts that change nothing, at most `maxNoopCasts`.
 Value lookThroughNoopCasts(Value value);
 
 /// What a constant value holds, for constants of few elements: scalars and

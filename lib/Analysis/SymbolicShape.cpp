@@ -154,7 +154,7 @@ const ShapeAnalysis::Info &ShapeAnalysis::ensure(Value root) {
     compute(value);
     stack.pop_back();
   }
-  return infos.find(root)->second;
+  return *infos.find(root)->second;
 }
 
 void ShapeAnalysis::compute(Value value) {
@@ -201,7 +201,7 @@ void ShapeAnalysis::compute(Value value) {
       }
     }
   }
-  infos.try_emplace(value, std::move(info));
+  infos.try_emplace(value, &storage.emplace_back(std::move(info)));
 }
 
 std::optional<SmallVector<SymbolicDim>> ShapeAnalysis::getShape(Value value) {
@@ -241,9 +241,7 @@ bool ShapeAnalysis::provablyEqualShapes(Value a, Value b) {
     return false;
   if (x.hasStaticShape() && y.hasStaticShape())
     return x.getShape() == y.getShape();
-  ensure(a);
-  const Info &right = ensure(b);
-  const Info &left = infos.find(a)->second;
+  const Info &left = ensure(a), &right = ensure(b);
   for (auto [p, q] : llvm::zip_equal(left.dims, right.dims))
     if (!equal(p, q))
       return false;

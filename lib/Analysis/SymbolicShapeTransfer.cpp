@@ -106,8 +106,7 @@ bool Transfer::holdsElements(RankedTensorType type) {
 }
 
 const ShapeAnalysis::Info *Transfer::lookup(Value value) const {
-  auto it = analysis.infos.find(value);
-  return it == analysis.infos.end() ? nullptr : &it->second;
+  return analysis.infos.lookup(value);
 }
 
 std::optional<Transfer::Dims> Transfer::dimsOf(Value value) const {

@@ -13,6 +13,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <deque>
 #include <optional>
 
 namespace mlir::tandem {
@@ -83,7 +84,9 @@ private:
                                       const SymbolicDim &b);
   bool equal(const SymbolicDim &a, const SymbolicDim &b);
 
-  llvm::DenseMap<Value, Info> infos;
+  /// Infos are large; the map only points to them, so that it grows cheaply.
+  llvm::DenseMap<Value, const Info *> infos;
+  std::deque<Info> storage;
   /// What an atom stands for, where that is known.
   std::vector<std::optional<SymbolicDim>> definitions;
   /// Whether an atom is a size for certain, so neither negative nor, in a

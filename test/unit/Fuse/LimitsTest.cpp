@@ -131,6 +131,12 @@ TEST(Limits, WhatIsNoProfile) {
             std::string::npos);
 }
 
+TEST(Limits, NestingIsBounded) {
+  // The parser of JSON would run out of stack.
+  std::string deep(1 << 20, '[');
+  EXPECT_EQ(getError(deep), "limits file 'p.json': is nested too deeply");
+}
+
 TEST(Limits, WhatIsNoEntry) {
   auto message = [](StringRef text) {
     return ("limits file 'p.json': limits[1]: " + text).str();

@@ -95,6 +95,13 @@ static bool keepsShape(const OnnxNode &node) {
          node.is("AllReducePlugin", "trt_edgellm");
 }
 
+/// Counts `axis` from the front of `rank` dims; false if there is none such.
+static bool normalizeAxis(int64_t &axis, int64_t rank) {
+  if (axis < 0)
+    axis += rank;
+  return axis >= 0 && axis < rank;
+}
+
 OperandRange Transfer::getDependencies(Operation *op) {
   return op->getOperands();
 }
@@ -356,9 +363,7 @@ std::optional<Transfer::Dims> Transfer::gather(Operation *op) {
     return std::nullopt;
   int64_t rank = data->size();
   int64_t axis = OnnxNode(op).getInt("axis").value_or(0);
-  if (axis < 0)
-    axis += rank;
-  if (axis < 0 || axis >= rank)
+  if (!normalizeAxis(axis, rank))
     return std::nullopt;
   Dims result(data->begin(), data->begin() + axis);
   result.append(indices->begin(), indices->end());
@@ -380,12 +385,9 @@ std::optional<SmallVector<int64_t>> Transfer::axesOf(Operation *op,
       return std::nullopt;
     axes = *input;
   }
-  for (int64_t &axis : axes) {
-    if (axis < 0)
-      axis += rank;
-    if (axis < 0 || axis >= rank)
+  for (int64_t &axis : axes)
+    if (!normalizeAxis(axis, rank))
       return std::nullopt;
-  }
   return axes;
 }
 
@@ -447,9 +449,7 @@ std::optional<Transfer::Dims> Transfer::concat(Operation *op) {
   std::optional<int64_t> axis = OnnxNode(op).getInt("axis");
   if (!dims || !axis)
     return std::nullopt;
-  if (*axis < 0)
-    *axis += dims->size();
-  if (*axis < 0 || *axis >= static_cast<int64_t>(dims->size()))
+  if (!normalizeAxis(*axis, dims->size()))
     return std::nullopt;
   if (op->getNumOperands() != 1)
     (*dims)[*axis] = std::nullopt;
@@ -467,9 +467,7 @@ std::optional<Transfer::Dims> Transfer::slice(Operation *op) {
   if (!axes)
     return std::nullopt;
   for (int64_t axis : *axes) {
-    if (axis < 0)
-      axis += dims->size();
-    if (axis < 0 || axis >= static_cast<int64_t>(dims->size()))
+    if (!normalizeAxis(axis, dims->size()))
       return std::nullopt;
     (*dims)[axis] = std::nullopt;
   }
@@ -481,9 +479,7 @@ std::optional<Transfer::Dims> Transfer::split(Operation *op) {
   if (!dims)
     return std::nullopt;
   int64_t axis = OnnxNode(op).getInt("axis").value_or(0);
-  if (axis < 0)
-    axis += dims->size();
-  if (axis < 0 || axis >= static_cast<int64_t>(dims->size()))
+  if (!normalizeAxis(axis, dims->size()))
     return std::nullopt;
   (*dims)[axis] = std::nullopt;
   return dims;

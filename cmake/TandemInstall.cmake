@@ -11,6 +11,10 @@ get_property(tandem_tools GLOBAL PROPERTY TANDEM_TOOLS)
 
 install(TARGETS TandemCompileOptions ${tandem_libs} EXPORT TandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+get_property(tandem_modules GLOBAL PROPERTY TANDEM_MODULES)
+if(tandem_modules)
+  install(TARGETS ${tandem_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(tandem_tools)
   install(TARGETS ${tandem_tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -5,11 +5,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Substitutions: the tools by their names, %python, %models (ONNX inputs),
-#   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %host_cc.
-# Features: onnx-python (the `onnx` package is there), roundtrip (see below),
-#   and one for each tool that was built, by its name.
+#   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %plugin, %host_cc.
+# Features: onnx-python (the `onnx` package is there), roundtrip and
+#   through-plugin (see below), mlir-opt-19 (Debian's mlir-19-tools is there), and
+#   one for each tool that was built, by its name.
 # Environment: TANDEM_CHECK_ROUNDTRIP=1 makes every fusion-opt also verify that
 #   what it reads and what it writes survives printing and parsing.
+#   TANDEM_CHECK_PLUGIN=1 replaces every fusion-opt by a stock mlir-opt that loads
+#   the plugin, and runs the suites that are about passes; tests that look at
+#   what only fusion-opt does say `UNSUPPORTED: through-plugin`.
 
 import os
 import subprocess
@@ -32,6 +36,23 @@ llvm_config.with_environment("PATH", tools_dir, append_path=True)
 # A CHECK variable that is not [[$GLOBAL]] ends at the next CHECK-LABEL.
 llvm_config.with_environment("FILECHECK_OPTS", "-enable-var-scope")
 
+
+def write_plugin_driver():
+    """Writes one command that stands for a fusion-opt through the plugin."""
+    path = os.path.join(config.tandem_obj_root, "test", "through-plugin")
+    parts = [
+        config.tandem_python,
+        os.path.join(config.test_source_root, "plugin", "fusion_opt_through_plugin.py"),
+        os.path.join(config.llvm_tools_dir, "mlir-opt"),
+        os.path.join(config.tandem_obj_root, "lib", "TandemPlugin.so"),
+        os.path.join(config.tandem_tools_dir, "fusion-opt"),
+    ]
+    with open(path, "w", encoding="utf-8") as script:
+        script.write("#!/bin/sh\nexec " + " ".join(f"'{p}'" for p in parts) + ' "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
 tool_names = [
     "fusion-opt",
     "fusion-translate",
@@ -48,10 +69,25 @@ verify_roundtrip = os.environ.get("TANDEM_CHECK_ROUNDTRIP", "") not in ("", "0")
 if verify_roundtrip:
     config.available_features.add("roundtrip")
 
+plugin = os.path.join(config.tandem_obj_root, "lib", "TandemPlugin.so")
+fusion_opt = "fusion-opt"
+if os.environ.get("TANDEM_CHECK_PLUGIN", "") not in ("", "0"):
+    config.available_features.add("through-plugin")
+    fusion_opt = write_plugin_driver()
+    # Only these run passes on MLIR.
+    suites = ("Dialect", "Raise", "Fuse", "Restore", "Pipeline", "Bytecode")
+    config.excludes += [
+        entry
+        for entry in os.listdir(config.test_source_root)
+        if os.path.isdir(os.path.join(config.test_source_root, entry))
+        and entry not in suites
+    ]
+
 tools = [ToolSubst(t, unresolved="ignore") for t in built if t != "fusion-opt"]
 tools.append(
     ToolSubst(
         "fusion-opt",
+        command=fusion_opt,
         unresolved="fatal",
         extra_args=["--verify-roundtrip"] if verify_roundtrip else [],
     )
@@ -61,13 +97,25 @@ llvm_config.add_tool_substitutions(
     ["FileCheck", "not", "count", "split-file"], [config.llvm_tools_dir]
 )
 
+# Another LLVM's, to see it refuse the plugin.
+mlir_opt_19 = os.environ.get("TANDEM_MLIR_OPT_19", "/usr/lib/llvm-19/bin/mlir-opt")
+if os.path.exists(mlir_opt_19):
+    config.available_features.add("mlir-opt-19")
+
 python = config.tandem_python
 config.substitutions += [
     ("%python", f'"{python}"'),
     ("%models", os.path.join(config.test_source_root, "models")),
     ("%tandem_src_root", config.tandem_src_root),
     ("%tandem_obj_root", config.tandem_obj_root),
+    ("%mlir-opt-19", mlir_opt_19),
     ("%mlir-opt", os.path.join(config.llvm_tools_dir, "mlir-opt")),
+    ("%mlir_lib_dir", config.mlir_lib_dir),
+    ("%plugin", plugin),
+    (
+        "%mini-compiler",
+        os.path.join(config.tandem_obj_root, "test/plugin/host/mini-compiler"),
+    ),
     ("%host_cc", config.host_cc),
     ("%host_cxx", config.host_cxx),
 ]

@@ -19,10 +19,11 @@ class DialectRegistry;
 
 namespace tandem {
 
-/// Registers the tandem dialect and its extensions of other dialects. Does not
-/// register any `onnx` dialect: a program that has none reads imported graphs
-/// with `registerOnnxImportDialects` (tandem/Import/OnnxImport.h) or by
-/// allowing unregistered dialects.
+/// Registers the tandem dialect, its extensions of other dialects, and those of
+/// MLIR's own dialects that the fuse pipeline writes. Does not register any
+/// `onnx` dialect: a program that has none reads imported graphs with
+/// `registerOnnxImportDialects` (tandem/Import/OnnxImport.h) or by allowing
+/// unregistered dialects.
 void registerTandemDialects(DialectRegistry &registry);
 
 /// Registers the passes and pipelines of Tandem, and no others, with MLIR's

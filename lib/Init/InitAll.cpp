@@ -8,6 +8,10 @@
 
 #include "tandem/InitAll.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "tandem/Dialect/Tandem.h"
@@ -16,6 +20,10 @@
 using namespace mlir;
 
 void mlir::tandem::registerTandemDialects(DialectRegistry &registry) {
+  // Passes bring these along where they make such ops; a registry needs them
+  // too, or the result can't be read back.
+  registry.insert<arith::ArithDialect, func::FuncDialect, scf::SCFDialect,
+                  tensor::TensorDialect>();
   // A plugin may meet a host that has Tandem built in; MLIR aborts when a
   // second copy of a dialect comes along.
   if (!registry.getDialectAllocator(TandemDialect::getDialectNamespace()))

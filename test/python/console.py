@@ -4,7 +4,8 @@
 usage: console.py [--update] PAGE...
 
 Lines that begin with "$ " are commands for bash, those that follow up to the
-next command are what it must print (to either stream). The commands of a page
+next command are what it must print (to either stream). A command may go on after a
+backslash, and be a here-document of the form <<'END'. The commands of a page
 share one shell in an empty folder, where `models` is test/models, and the tools
 are on the PATH. With --update, what they print now replaces what the page says.
 
@@ -22,23 +23,27 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MARK = "=====next command====="
 
 
+def in_document(command):
+    """Whether the command ends within a here-document, closed by END."""
+    return "<<'END'" in command and not command.endswith("\nEND")
+
+
 def parse(text):
     """Splits a page into its lines; those of console blocks are replaced by
     pairs (command, lines of output)."""
     parts, inside = [], False
     for line in text.splitlines():
-        if line.startswith("```"):
+        last = parts[-1] if parts and isinstance(parts[-1], tuple) else None
+        # A command may go on in the next line, or hold a here-document.
+        if last and not last[1] and (last[0].endswith("\\") or in_document(last[0])):
+            parts[-1] = (f"{last[0]}\n{line}", [])
+        elif line.startswith("```"):
             inside = line == "```console"
             parts.append(line)
         elif inside and line.startswith("$ "):
             parts.append((line[2:], []))
-        elif inside and parts and isinstance(parts[-1], tuple):
-            command, output = parts[-1]
-            # A command may go on in the next line.
-            if not output and command.endswith("\\"):
-                parts[-1] = (f"{command}\n{line}", [])
-            else:
-                output.append(line)
+        elif inside and last:
+            last[1].append(line)
         else:
             parts.append(line)
     return parts

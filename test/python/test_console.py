@@ -20,6 +20,13 @@ def test_parse_and_refresh():
     )
 
 
+def test_here_documents():
+    page = "```console\n$ cat <<'END'\n$ a\nEND\nold\n$ echo 1\n```\n"
+    assert console.refresh(page) == (
+        "```console\n$ cat <<'END'\n$ a\nEND\n$ a\n$ echo 1\n1\n```\n"
+    )
+
+
 @pytest.mark.skipif(
     shutil.which("fusion-opt") is None, reason="fusion-opt is not on the PATH"
 )

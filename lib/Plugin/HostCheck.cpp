@@ -65,8 +65,9 @@ static int findNeeded(dl_phdr_info *info, size_t, void *data) {
   return 1;
 }
 
-std::string mlir::tandem::findHostMismatch(const void *caller, const void *mlirSymbol,
-                                     const char *library) {
+std::string mlir::tandem::findHostMismatch(const void *caller,
+                                           const void *mlirSymbol,
+                                           const char *library) {
   Dl_info ours, host;
   if (!dladdr(mlirSymbol, &ours) || !dladdr(caller, &host))
     return "the loading program can't be identified";

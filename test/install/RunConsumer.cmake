@@ -26,10 +26,43 @@ foreach(file ${config_files})
   endif()
 endforeach()
 
-run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${CONSUMER_DIR} -B ${WORK_DIR}/consumer -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
+set(common -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+run(${CMAKE_COMMAND} ${common} -S ${CONSUMER_DIR} -B ${WORK_DIR}/consumer -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/consumer)
+run(${WORK_DIR}/consumer/acme)
+foreach(text "tandem.signature = [\"all_reduce_rms_norm group=acme type=4x?x8xf32 guard=tokens <= 1024\"]"
+        "scf.if" "tandem.fused_all_reduce_norm" "acme.exchange %arg0 {plain}" "acme.row_scale")
+  string(FIND "${output}" "${text}" position)
+  if(position EQUAL -1)
+    message(FATAL_ERROR "acme printed no '${text}':\n${output}")
+  endif()
+endforeach()
+run(${WORK_DIR}/moved/bin/fusion-opt --version)
+
+# Against the build tree.
+file(REMOVE_RECURSE ${WORK_DIR}/build-tree)
+run(${CMAKE_COMMAND} ${common} -S ${CONSUMER_DIR} -B ${WORK_DIR}/build-tree -DTandem_DIR=${BUILD_DIR}/lib/cmake/tandem)
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/build-tree --target acme)
+run(${WORK_DIR}/build-tree/acme)
+
+# As a part of another project: none of our tools, tests, install rules and packages; headers are generated before
+# the parent's own sources need them.
+file(REMOVE_RECURSE ${WORK_DIR}/parent)
+run(${CMAKE_COMMAND} ${common} -S ${CONSUMER_DIR}/../parent -B ${WORK_DIR}/parent -DTANDEM_SOURCE_DIR=${SOURCE_DIR})
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/parent --target help)
+foreach(target fusion-opt check-tandem TandemFuseTests mini-compiler package)
+  if(output MATCHES "\n(bin/)?${target}: ")
+    message(FATAL_ERROR "a parent project gets our target ${target}")
+  endif()
+endforeach()
+if(NOT output MATCHES "\nTandemPasses: ")
+  message(FATAL_ERROR "a parent project does not get our target TandemPasses: ${output}")
+endif()
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/parent --target CMakeFiles/parent.dir/parent.cpp.o)
+if(EXISTS ${WORK_DIR}/parent/compile_commands.json)
+  message(FATAL_ERROR "a parent project gets our settings")
+endif()
 run(${WORK_DIR}/consumer/consumer ${MODEL})
 if(NOT output MATCHES "fused 4 of 4\n")
   message(FATAL_ERROR "the consumer printed: ${output}")

@@ -214,18 +214,50 @@ std::optional<SmallVector<SymbolicDim>> ShapeAnalysis::getShape(Value value) {
   return shape;
 }
 
-std::optional<SymbolicDim> ShapeAnalysis::getTokenCount(Value value) {
-  std::optional<SmallVector<SymbolicDim>> shape = getShape(value);
-  if (!shape || shape->empty())
+std::optional<SymbolicDim>
+ShapeAnalysis::multiplyLeading(ArrayRef<std::optional<SymbolicDim>> dims) {
+  if (dims.empty())
     return std::nullopt;
   SymbolicDim tokens = SymbolicDim::constant(1);
-  for (const SymbolicDim &dim : ArrayRef(*shape).drop_back()) {
-    std::optional<SymbolicDim> product = multiply(tokens, dim);
+  for (const std::optional<SymbolicDim> &dim : dims.drop_back()) {
+    std::optional<SymbolicDim> product;
+    if (dim)
+      product = multiply(tokens, *dim);
     if (!product)
       return std::nullopt;
     tokens = std::move(*product);
   }
   return tokens;
+}
+
+std::optional<SymbolicDim> ShapeAnalysis::getTokenCount(Value value) {
+  std::optional<SmallVector<SymbolicDim>> shape = getShape(value);
+  if (!shape)
+    return std::nullopt;
+  return multiplyLeading(
+      SmallVector<std::optional<SymbolicDim>, 4>(shape->begin(), shape->end()));
+}
+
+std::optional<SymbolicDim> ShapeAnalysis::getDeclaredTokenCount(Value value) {
+  return multiplyLeading(getDeclaredDims(value));
+}
+
+SmallVector<std::optional<SymbolicDim>, 4>
+ShapeAnalysis::getDeclaredDims(Value value) {
+  SmallVector<std::optional<SymbolicDim>, 4> dims;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return dims;
+  for (int64_t size : type.getShape())
+    dims.push_back(ShapedType::isDynamic(size)
+                       ? std::nullopt
+                       : std::optional(SymbolicDim::constant(size)));
+  Operation *scope = getNameScope(value);
+  forEachDimName(getDimNames(value), [&](unsigned dim, StringRef name) {
+    if (dim < dims.size() && !dims[dim])
+      dims[dim] = canonicalize(namedAtom(scope, name));
+  });
+  return dims;
 }
 
 bool ShapeAnalysis::provablyEqualDims(Value a, unsigned i, Value b,
@@ -241,6 +273,11 @@ bool ShapeAnalysis::provablyEqualShapes(Value a, Value b) {
     return false;
   if (x.hasStaticShape() && y.hasStaticShape())
     return x.getShape() == y.getShape();
+  // The names that the source gives settle nearly all cases at no cost.
+  SmallVector<std::optional<SymbolicDim>, 4> declared = getDeclaredDims(a);
+  if (llvm::all_of(declared, [](const auto &dim) { return dim.has_value(); }) &&
+      declared == getDeclaredDims(b))
+    return true;
   const Info &left = ensure(a), &right = ensure(b);
   for (auto [p, q] : llvm::zip_equal(left.dims, right.dims))
     if (!equal(p, q))

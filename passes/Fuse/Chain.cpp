@@ -358,7 +358,7 @@ std::optional<Miss> Matcher::checkTypes(Chain &chain) {
   chain.staticTokens = getStaticTokenCount(chain.type.getShape());
   if (chain.staticTokens == 0)
     return Miss{MissReason::ZeroTokens, {}, nullptr};
-  chain.tokens = shapes.getTokenCount(end);
+  chain.rows = end;
   return std::nullopt;
 }
 
@@ -570,6 +570,23 @@ std::variant<Chain, Miss>
 mlir::tandem::matchChain(AllReduceOpInterface allReduce,
                          ShapeAnalysis &shapes) {
   return Matcher(allReduce, shapes).run();
+}
+
+void mlir::tandem::countTokens(ArrayRef<Chain *> chains, ShapeAnalysis &shapes,
+                               bool inTermsOfArguments) {
+  // In most graphs the dims have names, the same for all chains; then nothing
+  // has to be worked out.
+  bool areEqual = !inTermsOfArguments;
+  for (Chain *chain : chains) {
+    if (!areEqual)
+      break;
+    chain->tokens = shapes.getDeclaredTokenCount(chain->rows);
+    areEqual = chain->tokens && chain->tokens == chains.front()->tokens;
+  }
+  if (areEqual)
+    return;
+  for (Chain *chain : chains)
+    chain->tokens = shapes.getTokenCount(chain->rows);
 }
 
 bool Matcher::leadsToNorm(Value value) {

@@ -48,7 +48,10 @@ struct Chain {
   int64_t hidden = 0;
   /// The token count where it is static.
   std::optional<int64_t> staticTokens;
-  /// The token count in the terms of the shape analysis; absent if not known.
+  /// A value with the rows that the chain works on.
+  Value rows;
+  /// The token count in the terms of the shape analysis, from `countTokens`;
+  /// absent if not known.
   std::optional<SymbolicDim> tokens;
   /// Dims of the residual that have to be compared at run time.
   SmallVector<unsigned, 2> comparedDims;
@@ -82,6 +85,12 @@ struct Miss {
 /// Finds the chain that starts at `allReduce`. Nothing is changed.
 std::variant<Chain, Miss> matchChain(AllReduceOpInterface allReduce,
                                      ShapeAnalysis &shapes);
+
+/// Sets the token counts of all `chains` of one function, which are equal where
+/// they can be proven equal. By default only as well as it takes to tell them
+/// apart; `inTermsOfArguments` asks for all that is known.
+void countTokens(ArrayRef<Chain *> chains, ShapeAnalysis &shapes,
+                 bool inTermsOfArguments);
 
 /// Works out anew what others need of the chain and where the fused op goes;
 /// for use after other chains have been rewritten.

@@ -65,6 +65,7 @@ private:
   std::optional<Miss> decide(Candidate &candidate);
   bool version(MutableArrayRef<Candidate> candidates, Operation *function,
                ShapeAnalysis &shapes, GuardBuilder &guards);
+  void count(MutableArrayRef<Candidate> candidates, ShapeAnalysis &shapes);
   bool rewrite(MutableArrayRef<Candidate> candidates, bool versioned,
                GuardBuilder &guards);
   bool retry(MutableArrayRef<Candidate> candidates);
@@ -248,6 +249,17 @@ void TandemFusePass::match(Candidate &candidate, ShapeAnalysis &shapes) {
     setMiss(candidate, *miss);
 }
 
+/// Finds out which chains work on equally many tokens.
+void TandemFusePass::count(MutableArrayRef<Candidate> candidates,
+                           ShapeAnalysis &shapes) {
+  SmallVector<Chain *> chains;
+  for (Candidate &candidate : candidates)
+    if (candidate.chain && candidate.site.guarded)
+      chains.push_back(&*candidate.chain);
+  countTokens(chains, shapes,
+              /*inTermsOfArguments=*/guard == GuardKind::Function);
+}
+
 /// With guard=function, makes two versions of the function if that can be.
 bool TandemFusePass::version(MutableArrayRef<Candidate> candidates,
                              Operation *function, ShapeAnalysis &shapes,
@@ -317,6 +329,7 @@ bool TandemFusePass::retry(MutableArrayRef<Candidate> candidates) {
       candidate.chain.reset();
     anyFound |= candidate.chain.has_value();
   }
+  count(candidates, shapes);
   GuardBuilder guards;
   bool anyFused = anyFound && rewrite(candidates, /*versioned=*/false, guards);
   // Those that are missed again keep the reason that was found first.
@@ -346,6 +359,7 @@ void TandemFusePass::fuseFunction(Operation *function) {
       setMiss(candidate,
               {MissReason::SumOfAllReduces, {}, candidate.chain->getAdd()});
   }
+  count(candidates, shapes);
   GuardBuilder guards;
   bool versioned = version(candidates, function, shapes, guards);
   changed |= versioned;

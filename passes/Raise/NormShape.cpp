@@ -10,7 +10,6 @@
 
 #include "tandem/Analysis/SymbolicShape.h"
 
-#include "llvm/ADT/SmallBitVector.h"
 #include <cmath>
 
 using namespace mlir;
@@ -71,52 +70,13 @@ bool mlir::tandem::isValidEpsilon(double epsilon) {
   return std::isfinite(epsilon) && !std::signbit(epsilon);
 }
 
-/// What the source calls the value's dims, as "0:batch,1:seq".
-static StringRef getDimNames(Value value) {
-  auto result = dyn_cast<OpResult>(value);
-  if (!result)
-    return {};
-  auto names = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.dim_params");
-  if (!names || result.getResultNumber() >= names.size())
-    return {};
-  auto name = dyn_cast<StringAttr>(names[result.getResultNumber()]);
-  return name ? name.getValue() : StringRef();
-}
-
-/// Whether every unknown dim of `type` has a name.
-static bool namesAllDynamicDims(StringRef names, RankedTensorType type) {
-  llvm::SmallBitVector isNamed(type.getRank());
-  while (!names.empty()) {
-    auto [field, rest] = names.split(',');
-    uint64_t dim = 0;
-    if (field.consumeInteger(10, dim) || !field.consume_front(":") ||
-        field.empty() || dim >= isNamed.size())
-      return false;
-    isNamed.set(dim);
-    names = rest;
-  }
-  for (int64_t dim = 0; dim != type.getRank(); ++dim)
-    if (type.isDynamicDim(dim) && !isNamed.test(dim))
-      return false;
-  return true;
-}
-
-/// Whether the source gives all unknown dims of both values the same names.
-/// This settles nearly all cases at no cost.
-static bool haveEqualNames(Value a, Value b, RankedTensorType type) {
-  StringRef names = getDimNames(a);
-  return !names.empty() && names == getDimNames(b) &&
-         namesAllDynamicDims(names, type);
-}
-
 bool mlir::tandem::haveEqualShapes(Value a, Value b, ShapeAnalysis &shapes) {
   if (a == b)
     return true;
   RankedTensorType type = getRankedTensorType(a);
   if (!type || type != getRankedTensorType(b))
     return false;
-  return type.hasStaticShape() || haveEqualNames(a, b, type) ||
-         shapes.provablyEqualShapes(a, b);
+  return shapes.provablyEqualShapes(a, b);
 }
 
 bool mlir::tandem::isMeanSubtracted(Value value) {

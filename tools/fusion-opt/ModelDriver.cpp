@@ -9,6 +9,7 @@
 #include "ModelDriver.h"
 
 #include "DiagnosticPrinter.h"
+#include "LargePages.h"
 #include "RoundTrip.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
@@ -16,6 +17,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Remark/RemarkStreamer.h"
@@ -26,6 +28,7 @@
 #include "tandem/Passes/FusionReport.h"
 #include "llvm/Remarks/RemarkFormat.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -76,12 +79,17 @@ static bool wasGiven(StringRef option) {
 /// default. An empty --pass-pipeline names none on purpose.
 static LogicalResult setupPasses(PassManager &pm,
                                  const MlirOptMainConfig &config) {
+  pm.enableVerifier(config.shouldVerifyPasses());
   if (failed(config.setupPassPipeline(pm)))
     return failure();
   if (!pm.empty() || wasGiven("pass-pipeline"))
     return success();
   if (failed(parsePassPipeline("tandem-fuse-pipeline", pm)))
     return failure();
+  // Checking a large graph takes as long as raising it; without being asked,
+  // only what comes out at the end is checked.
+  if (!wasGiven("verify-each"))
+    pm.enableVerifier(false);
   if (config.shouldDumpPassPipeline()) {
     pm.dump();
     llvm::errs() << '\n';
@@ -96,7 +104,8 @@ static LogicalResult printModule(ModuleOp module, raw_ostream &os,
       return emitError(module.getLoc(),
                        "a bytecode version is given, but no bytecode is to be "
                        "written (--emit-bytecode, or -o NAME.mlirbc)");
-    AsmState state(module, OpPrintingFlags());
+    AsmState state(
+        module, OpPrintingFlags().assumeVerified(config.shouldVerifyPasses()));
     module.print(os, state);
     os << '\n';
     return success();
@@ -113,9 +122,21 @@ FailureOr<std::optional<FusionCount>>
 mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
                          DialectRegistry &registry,
                          const MlirOptMainConfig &config) {
+  // A graph takes some 25 times the memory of its file, without the weights,
+  // which are not copied.
+  constexpr uint64_t memoryOverFile = 25, mostForFile = uint64_t(256) << 20;
+  uint64_t fileSize = 0;
+  if (!llvm::sys::fs::file_size(path, fileSize))
+    expectAllocations(std::min(fileSize * memoryOverFile, mostForFile));
+
   // A model is one function: there is nothing to run in parallel, and a
-  // context without threads needs no locks.
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // context without threads needs no locks. It is never freed, and neither is
+  // the module: the process ends soon, and that frees both at once.
+  static MLIRContext *theContext =
+      new MLIRContext(registry, MLIRContext::Threading::DISABLED);
+  MLIRContext &context = *theContext;
+  // The constructor leaves the uniquers' locks on.
+  context.disableMultithreading();
   context.allowUnregisteredDialects(config.shouldAllowUnregisteredDialects());
   DiagnosticPrinter diagnostics(&context, config);
   tracing::InstallDebugHandler debugHandler(context, config.getDebugConfig());
@@ -138,7 +159,6 @@ mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
   // A pipeline that does not exist is told before the work begins.
   PassManager pm(&context, ModuleOp::getOperationName(),
                  PassManager::Nesting::Implicit);
-  pm.enableVerifier(config.shouldVerifyPasses());
   if (failed(applyPassManagerCLOptions(pm)))
     return failure();
   pm.enableTiming(timing);
@@ -146,25 +166,27 @@ mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
     return failure();
 
   TimingScope importTiming = timing.nest("Import");
-  OwningOpRef<ModuleOp> module = importOnnxFile(path, &context);
+  ModuleOp module = importOnnxFile(path, &context).release();
   importTiming.stop();
   if (!module)
     return failure();
   if (config.shouldVerifyRoundtrip() &&
-      failed(verifyRoundTrip(*module, registry)))
+      failed(verifyRoundTrip(module, registry)))
     return failure();
 
-  if (failed(pm.run(*module)))
+  if (failed(pm.run(module)))
     return failure();
   if (!config.getReproducerFilename().empty())
-    makeReproducer(pm.getOpAnchorName(), pm.getPasses(), *module,
+    makeReproducer(pm.getOpAnchorName(), pm.getPasses(), module,
                    config.getReproducerFilename());
   if (config.shouldVerifyRoundtrip() &&
-      failed(verifyRoundTrip(*module, registry)))
+      failed(verifyRoundTrip(module, registry)))
     return failure();
 
   TimingScope outputTiming = timing.nest("Output");
-  if (failed(printModule(*module, os, config)))
+  if (config.shouldVerifyPasses() && failed(verify(module)))
+    return failure();
+  if (failed(printModule(module, os, config)))
     return failure();
   return count;
 }

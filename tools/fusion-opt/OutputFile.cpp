@@ -33,6 +33,9 @@ static LogicalResult fail(StringRef path, const Twine &reason,
   return failure();
 }
 
+/// Graphs are megabytes of text, and the streams' own choice is a page.
+static constexpr size_t bufferSize = 1 << 16;
+
 LogicalResult OutputFile::open(StringRef requested, std::string &error) {
   path = requested.str();
   if (path == "-") {
@@ -49,6 +52,7 @@ LogicalResult OutputFile::open(StringRef requested, std::string &error) {
     owned = std::make_unique<llvm::raw_fd_ostream>(path, ec);
     if (ec)
       return fail(path, ec.message(), error);
+    owned->SetBufferSize(bufferSize);
     stream = owned.get();
     return success();
   }
@@ -66,6 +70,7 @@ LogicalResult OutputFile::open(StringRef requested, std::string &error) {
   temporary.emplace(std::move(*file));
   owned = std::make_unique<llvm::raw_fd_ostream>(temporary->FD,
                                                  /*shouldClose=*/false);
+  owned->SetBufferSize(bufferSize);
   stream = owned.get();
   return success();
 }

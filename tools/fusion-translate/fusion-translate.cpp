@@ -86,6 +86,8 @@ static int importModel(StringRef input, StringRef output, bool emitBytecode,
   registerOnnxImportDialects(registry);
   // One module, built by one thread: locks would only cost time.
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // The constructor leaves the uniquers' locks on.
+  context.disableMultithreading();
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
     printOnnxDiagnostic(diagnostic, llvm::errs());
     return success();

@@ -58,6 +58,11 @@ public:
   /// or more; std::nullopt otherwise, or where a constant overflows 64 bits.
   std::optional<SymbolicDim> getTokenCount(Value value);
 
+  /// The same by what the source declares, its sizes and names of dims, and
+  /// nothing that would have to be worked out: nearly free, and enough where
+  /// dims are named well. std::nullopt where a leading dim has neither.
+  std::optional<SymbolicDim> getDeclaredTokenCount(Value value);
+
   /// The form in which equal sizes compare equal.
   SymbolicDim canonicalize(const SymbolicDim &dim);
 
@@ -76,12 +81,18 @@ private:
   };
   /// Works out `value` and all that it depends on.
   const Info &ensure(Value value);
+  /// Dims by sizes and names alone; std::nullopt for those that have neither,
+  /// and an empty vector for what is not a ranked tensor.
+  SmallVector<std::optional<SymbolicDim>, 4> getDeclaredDims(Value value);
   void compute(Value value);
   SymbolicDim newAtom(bool isSize);
   SymbolicDim namedAtom(Operation *scope, StringRef name);
   void unify(const SymbolicDim &a, const SymbolicDim &b);
   std::optional<SymbolicDim> multiply(const SymbolicDim &a,
                                       const SymbolicDim &b);
+  /// The product of all dims but the last.
+  std::optional<SymbolicDim>
+  multiplyLeading(ArrayRef<std::optional<SymbolicDim>> dims);
   bool equal(const SymbolicDim &a, const SymbolicDim &b);
 
   /// Infos are large; the map only points to them, so that it grows cheaply.

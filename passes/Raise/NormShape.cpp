@@ -76,7 +76,7 @@ bool mlir::tandem::haveEqualShapes(Value a, Value b, ShapeAnalysis &shapes) {
   RankedTensorType type = getRankedTensorType(a);
   if (!type || type != getRankedTensorType(b))
     return false;
-  return shapes.provablyEqualShapes(a, b);
+  return type.hasStaticShape() || shapes.provablyEqualShapes(a, b);
 }
 
 bool mlir::tandem::isMeanSubtracted(Value value) {

@@ -63,6 +63,8 @@ Flags used most
   --mlir-elide-elementsattrs-if-larger=N
                               Leave out constants of more than N elements.
   --mlir-timing               Say where the time went.
+  --verify-each               Check the graph after each pass, also where no
+                              pass is named; else only what is written.
   --verify-roundtrip          Check that the IR reads back as it is written.
   --help-hidden               All passes and flags of MLIR's mlir-opt: they
                               all work here. Those about source text, such as

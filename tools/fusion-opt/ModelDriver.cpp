@@ -26,6 +26,7 @@
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/Import/OnnxImport.h"
 #include "tandem/Passes/FusionReport.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Remarks/RemarkFormat.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -142,6 +143,8 @@ mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
   tracing::InstallDebugHandler debugHandler(context, config.getDebugConfig());
   if (failed(enableRemarks(context, config)))
     return failure();
+  // Some remarks are only written at their end.
+  llvm::scope_exit endRemarks([&context] { context.setRemarkEngine(nullptr); });
   std::optional<FusionCount> count;
   context.getOrLoadDialect<TandemDialect>()->setFusionReportHandler(
       [&count](const FusionReport &report) {

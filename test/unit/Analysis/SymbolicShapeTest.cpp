@@ -430,6 +430,38 @@ TEST_F(SymbolicShapeTest, TokenCounts) {
 // Size
 //===----------------------------------------------------------------------===//
 
+TEST_F(SymbolicShapeTest, DeclaredTokenCounts) {
+  ValueRange values = parse(R"mlir(
+    func.func @f(%a: tensor<?x?x8xf32> {onnx.dim_params = "0:b,1:s"},
+                 %b: tensor<?x8xf32> {onnx.dim_params = "1:s"},
+                 %c: tensor<?x3x?x8xf32>
+                     {onnx.dim_params = "0:b,1:three,2:s"}, %d: f32)
+        -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x8xf32>,
+            tensor<?x3x?x8xf32>, f32) {
+      %0 = "onnx.Neg"(%a) : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+      return %a, %0, %b, %c, %d
+          : tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x8xf32>,
+            tensor<?x3x?x8xf32>, f32
+    })mlir");
+  ShapeAnalysis shapes;
+  std::optional<SymbolicDim> named = shapes.getDeclaredTokenCount(values[0]);
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->coefficient, 1);
+  EXPECT_EQ(named->atoms.size(), 2u);
+  EXPECT_EQ(named, shapes.getTokenCount(values[0]));
+  // What ops do to shapes is not looked at; only the last dim has a name; a
+  // size goes before a name.
+  EXPECT_FALSE(shapes.getDeclaredTokenCount(values[1]));
+  EXPECT_EQ(named, shapes.getTokenCount(values[1]));
+  EXPECT_FALSE(shapes.getDeclaredTokenCount(values[2]));
+  std::optional<SymbolicDim> threefold =
+      shapes.getDeclaredTokenCount(values[3]);
+  ASSERT_TRUE(threefold);
+  EXPECT_EQ(threefold->coefficient, 3);
+  EXPECT_EQ(threefold->atoms, named->atoms);
+  EXPECT_FALSE(shapes.getDeclaredTokenCount(values[4]));
+}
+
 TEST_F(SymbolicShapeTest, DeepGraphsNeedNoStackAndLinearTime) {
   // A chain of 100,000 ops, with names every now and then, so that chains of
   // merged sizes get long too.

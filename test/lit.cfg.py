@@ -7,8 +7,8 @@
 # Substitutions: the tools by their names, %python, %models (ONNX inputs),
 #   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %plugin, %host_cc.
 # Features: onnx-python (the `onnx` package is there), roundtrip and
-#   through-plugin (see below), mlir-opt-19 (Debian's mlir-19-tools is there), and
-#   one for each tool that was built, by its name.
+#   through-plugin (see below), mlir-opt-19 (Debian's mlir-19-tools is there), TandemC
+#   (the C library), and one for each tool that was built, by its name.
 # Environment: TANDEM_CHECK_ROUNDTRIP=1 makes every fusion-opt also verify that
 #   what it reads and what it writes survives printing and parsing.
 #   TANDEM_CHECK_PLUGIN=1 replaces every fusion-opt by a stock mlir-opt that loads
@@ -64,6 +64,9 @@ tool_names = [
 built = [t for t in tool_names if os.path.exists(os.path.join(tools_dir, t))]
 for tool in built:
     config.available_features.add(tool)
+
+if os.path.exists(os.path.join(config.tandem_obj_root, "lib", "libTandemC.so")):
+    config.available_features.add("TandemC")
 
 verify_roundtrip = os.environ.get("TANDEM_CHECK_ROUNDTRIP", "") not in ("", "0")
 if verify_roundtrip:

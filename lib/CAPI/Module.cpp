@@ -156,13 +156,17 @@ TandemError tandemModuleImportOnnx(TandemContext context, const char *data,
   mlir::tandem::OnnxImportOptions given;
   if (TandemError error = readImportOptions(options, given))
     return error;
-  return makeModule(context, module, TANDEM_ERROR_IMPORT,
-                    [&](MLIRContext *mlir) {
-                      return mlir::tandem::importOnnxBuffer(
-                          llvm::MemoryBuffer::getMemBufferCopy(
-                              {data, size}, name ? name : "memory"),
-                          mlir, given);
-                    });
+  // At the start of a page, as a mapped file, for what is printed of weights
+  // tells how they are aligned.
+  auto copy = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
+      size, name ? name : "memory", llvm::Align(4096));
+  if (!copy)
+    return makeError(TANDEM_ERROR_IMPORT, "there is no memory for the model");
+  llvm::copy(llvm::ArrayRef(data, size), copy->getBufferStart());
+  return makeModule(
+      context, module, TANDEM_ERROR_IMPORT, [&](MLIRContext *mlir) {
+        return mlir::tandem::importOnnxBuffer(std::move(copy), mlir, given);
+      });
 }
 
 TandemError tandemModuleClone(TandemModule module, TandemModule *clone) {

@@ -28,6 +28,29 @@
 
 namespace mlir::tandem::onnx {
 
+/// Bodies in bodies, and functions in functions. Protobuf itself stops at about
+/// 33 bodies.
+constexpr unsigned kMaxDepth = 64;
+/// NumPy's limit. With one, ranks cannot grow with each node of a hostile file.
+constexpr int64_t kMaxRank = 64;
+
+/// "ai.onnx" is written "" inside the importer.
+inline StringRef canonicalDomain(StringRef domain) {
+  return domain == "ai.onnx" ? StringRef() : domain;
+}
+inline std::string domainName(StringRef domain) {
+  return domain.empty() ? "ai.onnx" : domain.str();
+}
+
+/// The key of an op or a function in a map. Its separator is one that no
+/// protobuf name of a model is expected to have; names that do only miss the
+/// cache.
+void kindKey(StringRef domain, StringRef name, StringRef overload,
+             SmallVectorImpl<char> &key);
+
+/// What an attribute of that type is, for errors: "a list of integers".
+const char *kindName(::tandem_onnx::AttributeProto::AttributeType type);
+
 /// Everything about one kind of node that does not change from node to node.
 struct OpKind {
   enum Special : uint8_t { Plain, Constant, If, Loop, Scan };
@@ -101,7 +124,9 @@ struct Scope {
   Scope(const Scope &) = delete;
 };
 
-/// Imports one model. Use once.
+/// Imports one model. Use once. One file a concern: the model and its names
+/// (GraphImporter.cpp), types, constants, the order of nodes, nodes, their
+/// attributes and bodies, and calls of functions.
 class GraphImporter {
 public:
   GraphImporter(const ModelFile &file, StringRef fileName, std::string folder,

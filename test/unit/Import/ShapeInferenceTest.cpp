@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ShapeInference.h"
+#include "Inference/Rules.h"
 
 #include "tandem_onnx/onnx.pb.h"
 
@@ -525,6 +526,33 @@ TEST(JoinValues, Rules) {
       joinValues(tensor("a"), ValueInfo::tensor(TensorProto::INT8)).dataType,
       0);
   EXPECT_EQ(joinValues(tensor("a"), ValueInfo()).kind, ValueInfo::Unknown);
+}
+
+/// Nodes come from files, so an op may have any number of operands and results
+/// of any rank.
+TEST(Rules, TakeAnyNumberOfOperandsAndResults) {
+  size_t count = 0;
+  for (ArrayRef<InferenceRule> rules :
+       {elementwiseRules(), normRules(), layoutRules(), indexingRules(),
+        creationRules(), productRules(), sequenceRules(), collectiveRules()})
+    for (const InferenceRule &rule : rules)
+      for (const char *op : rule.ops)
+        for (const char *shape : {"", "0", "2", "2,3", "2,?,a,5"})
+          for (size_t numInputs = 0; numInputs != 7; ++numInputs)
+            for (size_t numOutputs = 0; numOutputs != 5; ++numOutputs) {
+              ValueInfo info =
+                  ValueInfo::tensor(TensorProto::INT64, dims(shape));
+              info.elements = std::make_shared<SymInts>(dims("-1,7"));
+              llvm::SmallVector<const ValueInfo *> inputs(numInputs, &info);
+              std::vector<ValueInfo> outputs(numOutputs);
+              NodeInference inference(op, inputs, {}, outputs, true,
+                                      [](const TensorProto &, SymInts &,
+                                         std::string &) { return false; });
+              rule.function(inference);
+              EXPECT_EQ(outputs.size(), numOutputs);
+              ++count;
+            }
+  EXPECT_GT(count, 100u * 5 * 7 * 5);
 }
 
 } // namespace

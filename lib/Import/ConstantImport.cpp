@@ -1,0 +1,213 @@
+//===- ConstantImport.cpp - Initializers and Constant nodes ---------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GraphImporter.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+using namespace mlir::tandem::onnx;
+
+std::string GraphImporter::resourceName(StringRef name) {
+  std::string result;
+  for (char c : name.take_front(128))
+    result += llvm::isAlnum(c) || c == '_' || c == '.' ? c : '_';
+  if (result.empty() || llvm::isDigit(result.front()))
+    result.insert(0, "_");
+  while (!resourceNames.insert(result).second)
+    result += ("_" + Twine(nextUnique++)).str();
+  return result;
+}
+
+bool GraphImporter::readElements(const TensorProto &tensor, SymInts &elements,
+                                 std::string &error) {
+  TensorInfo info;
+  SmallVector<int64_t> values;
+  if (!reader.check(tensor, info, error))
+    return false;
+  // Not an error: such a tensor takes no part in shape computations.
+  if (info.numElements > kMaxShapeElements || info.type.getRank() > 1 ||
+      !info.type.getElementType().isIntOrIndex() ||
+      info.type.getElementTypeBitWidth() < 8)
+    return false;
+  if (!reader.readIntegers(tensor, info, values, error))
+    return false;
+  for (int64_t value : values)
+    elements.push_back(SymInt::constant(value));
+  return true;
+}
+
+/// Keeps what shape computations may ask of a constant.
+void GraphImporter::rememberElements(ValueInfo &info, const TensorProto &tensor,
+                                     const TensorInfo &tensorInfo) {
+  bool isBool = tensor.data_type() == TensorProto::BOOL;
+  if (tensor.data_type() != TensorProto::INT64 &&
+      tensor.data_type() != TensorProto::INT32 && !isBool)
+    return;
+  if (tensorInfo.numElements > kMaxShapeElements ||
+      tensorInfo.type.getRank() > 1)
+    return;
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    if (!isBool)
+      info.constant = &tensor;
+    return;
+  }
+  SmallVector<int64_t, 8> values;
+  std::string error;
+  if (!reader.readIntegers(tensor, tensorInfo, values, error))
+    return;
+  auto elements = std::make_shared<SymInts>();
+  for (int64_t value : values)
+    elements->push_back(SymInt::constant(value));
+  info.elements = std::move(elements);
+}
+
+static ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor) {
+  ValueInfo info = ValueInfo::tensor(tensor.data_type());
+  info.hasRank = true;
+  for (int64_t dim : tensor.dims())
+    info.dims.push_back(SymInt::constant(dim));
+  return info;
+}
+
+void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
+                                       const llvm::StringSet<> &skip) {
+  for (const auto &sparse : graph.sparse_initializer())
+    graphError(scope, "initializer '" + sparse.values().name() +
+                          "' is sparse; sparse tensors are not supported");
+  for (const TensorProto &tensor : graph.initializer()) {
+    if (skip.contains(tensor.name()))
+      continue;
+    if (tensor.name().empty()) {
+      graphError(scope, "an initializer has no name");
+      continue;
+    }
+    Slot *slot = define(scope, tensor.name(), Slot::kInitializer);
+    if (!slot || !charge(256))
+      continue;
+    TensorInfo info;
+    std::string error;
+    Attribute value = reader.toAttribute(tensor, resourceName(tensor.name()),
+                                         false, info, error);
+    if (!value || tensor.dims_size() > kMaxRank) {
+      if (value)
+        error = ("has " + Twine(tensor.dims_size()) + " dimensions; at most " +
+                 Twine(kMaxRank) + " are read")
+                    .str();
+      graphError(scope, "initializer '" + tensor.name() + "' " + error);
+      slot->value = noValue(scope);
+      continue;
+    }
+    slot->info = infoOf(tensor);
+    rememberElements(slot->info, tensor, info);
+    Attributes attributes;
+    attributes.emplace_back(initializerName, unit);
+    attributes.emplace_back(
+        outputsName,
+        builder.getArrayAttr({builder.getStringAttr(tensor.name())}));
+    attributes.emplace_back(valueName, value);
+    Location location =
+        NameLoc::get(builder.getStringAttr(tensor.name()), scope.callLocation);
+    slot->value =
+        createOp(scope, location, constantOp, info.type, {}, attributes)
+            ->getResult(0);
+  }
+}
+
+/// Constant gives its value in one of several attributes; all become `value`.
+bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
+  if (node.attributes.size() != 1 || node.proto.output_size() != 1 ||
+      node.proto.input_size() != 0) {
+    nodeError(node, "a Constant has one attribute, one output and no input");
+    return false;
+  }
+  const AttributeProto &proto = *node.attributes.front();
+  StringRef name = proto.name();
+  ValueInfo &info = node.infos.front();
+  auto refuse = [&](const Twine &why) {
+    nodeError(node, "attribute '" + name + "' " + why);
+    return false;
+  };
+  auto expect = [&](AttributeProto::AttributeType type) {
+    return proto.type() == type || refuse(Twine("must be ") + kindName(type));
+  };
+  auto typeFor = [&](int32_t dataType, int64_t count, bool isList) {
+    info = ValueInfo::tensor(dataType,
+                             isList ? ArrayRef<SymInt>(SymInt::constant(count))
+                                    : ArrayRef<SymInt>());
+    return cast<RankedTensorType>(typeOf(info));
+  };
+  auto setIntegers = [&](ArrayRef<int64_t> values) {
+    if (static_cast<int64_t>(values.size()) > kMaxShapeElements)
+      return;
+    auto elements = std::make_shared<SymInts>();
+    for (int64_t value : values)
+      elements->push_back(SymInt::constant(value));
+    info.elements = std::move(elements);
+  };
+
+  Attribute value;
+  if (name == "value") {
+    if (!expect(AttributeProto::TENSOR))
+      return false;
+    TensorInfo tensorInfo;
+    std::string error;
+    value = reader.toAttribute(proto.t(), resourceName(node.proto.output(0)),
+                               /*readExternal=*/false, tensorInfo, error);
+    if (!value)
+      return refuse(error);
+    info = infoOf(proto.t());
+    rememberElements(info, proto.t(), tensorInfo);
+  } else if (name == "value_int") {
+    if (!expect(AttributeProto::INT))
+      return false;
+    value = DenseElementsAttr::get(typeFor(TensorProto::INT64, 1, false),
+                                   ArrayRef<int64_t>(proto.i()));
+    setIntegers(proto.i());
+  } else if (name == "value_ints") {
+    if (!expect(AttributeProto::INTS))
+      return false;
+    SmallVector<int64_t> values(proto.ints().begin(), proto.ints().end());
+    value = DenseElementsAttr::get(
+        typeFor(TensorProto::INT64, proto.ints_size(), true),
+        ArrayRef<int64_t>(values));
+    setIntegers(values);
+  } else if (name == "value_float") {
+    if (!expect(AttributeProto::FLOAT))
+      return false;
+    value = DenseElementsAttr::get(typeFor(TensorProto::FLOAT, 1, false),
+                                   ArrayRef<float>(proto.f()));
+  } else if (name == "value_floats") {
+    if (!expect(AttributeProto::FLOATS))
+      return false;
+    value = DenseElementsAttr::get(
+        typeFor(TensorProto::FLOAT, proto.floats_size(), true),
+        ArrayRef<float>(proto.floats().data(), proto.floats_size()));
+  } else if (name == "value_string" || name == "value_strings") {
+    bool isList = name == "value_strings";
+    if (!expect(isList ? AttributeProto::STRINGS : AttributeProto::STRING))
+      return false;
+    SmallVector<StringRef> values;
+    if (isList)
+      values.append(proto.strings().begin(), proto.strings().end());
+    else
+      values.push_back(proto.s());
+    value = DenseElementsAttr::get(typeFor(TensorProto::STRING,
+                                           static_cast<int64_t>(values.size()),
+                                           isList),
+                                   values);
+  } else if (name == "sparse_value") {
+    return refuse("is sparse; sparse tensors are not supported");
+  } else {
+    return refuse("is not one that a Constant has");
+  }
+  attributes.emplace_back(valueName, value);
+  return true;
+}

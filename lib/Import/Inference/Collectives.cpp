@@ -1,0 +1,55 @@
+//===- Collectives.cpp - What collectives do to shapes --------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Rules.h"
+
+using namespace mlir::tandem::onnx;
+using llvm::StringRef;
+
+namespace {
+
+/// AllReduce and its like are variadic: each output is like its input.
+void inferAllReduce(NodeInference &n) {
+  for (size_t i = 0; i != n.outputs.size() && i != n.inputs.size(); ++i)
+    setLike(n, i, n.input(i).dataType, n.input(i));
+}
+
+void inferAllGather(NodeInference &n) {
+  int64_t axis = n.intAttribute("axis", 0);
+  int64_t ranks = n.intAttribute("group_size", 1);
+  const ValueInfo &x = n.input(0);
+  setLike(n, 0, x.dataType, x);
+  if (n.failed() || !n.hasOutput(0) || !x.isRanked() ||
+      !normalizeAxis(n, axis, x.rank()))
+    return;
+  SymInt dim = mulSym(x.dims[axis], SymInt::constant(ranks));
+  n.outputs[0].dims[axis] = dim.isConstant() ? toSize(dim.value) : dim;
+}
+
+/// TensorRT's DistCollective: only some of its operations keep the shape.
+void inferDistCollective(NodeInference &n) {
+  StringRef operation = n.stringAttribute("collective_operation", "");
+  if (operation == "all_reduce" || operation == "broadcast" ||
+      operation == "reduce")
+    return inferSame(n);
+  inferRankOnly(n);
+}
+
+const InferenceRule kRules[] = {
+    {inferDistCollective, {"DistCollective"}},
+    {inferAllReduce, {"NcclAllReduce"}},
+    {inferAllReduce, {"AllReduce", "NcclAllReduce"}, "com.microsoft"},
+    {inferAllGather, {"AllGather"}, "com.microsoft"},
+    {inferAllReduce, {"AllReducePlugin"}, "trt_edgellm"},
+};
+
+} // namespace
+
+llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::collectiveRules() {
+  return kRules;
+}

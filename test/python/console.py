@@ -7,14 +7,16 @@ Lines that begin with "$ " are commands for bash, those that follow up to the
 next command are what it must print (to either stream). A command may go on after a
 backslash, and be a here-document of the form <<'END'. The commands of a page
 share one shell in an empty folder, where `models` is test/models, and the tools
-are on the PATH. With --update, what they print now replaces what the page says.
+are on the PATH and Python finds our package. With --update, what they print now replaces what the page says.
 
 Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 See LICENSE for license information.
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +51,20 @@ def parse(text):
     return parts
 
 
+def environment():
+    """This process's, with the Python package of the source and the build."""
+    tool = shutil.which("fusion-opt")
+    if tool is None:
+        return None
+    build = pathlib.Path(tool).parents[1]
+    return dict(
+        os.environ,
+        PYTHONPATH=str(ROOT / "python"),
+        PYTHONDONTWRITEBYTECODE="1",
+        TANDEM_LIBRARY_PATH=f"{build}/lib:{build}/runtime",
+    )
+
+
 def run(commands):
     """What each of the commands prints, as lists of lines."""
     with tempfile.TemporaryDirectory() as folder:
@@ -61,6 +77,7 @@ def run(commands):
             stderr=subprocess.STDOUT,
             cwd=folder,
             text=True,
+            env=environment(),
             check=False,
         )
     outputs = done.stdout.split(f"{MARK}\n")

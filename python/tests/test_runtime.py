@@ -1,0 +1,134 @@
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The runtime from Python, on CPUs."""
+
+import threading
+
+import numpy
+import pytest
+from tandem import runtime
+from tandem.runtime import DType, Norm, Rounding, RuntimeFailure, Status, View
+
+
+def view(array):
+    return View(array.ctypes.data)
+
+
+def on_ranks(world, work):
+    """Runs work(rank) on a thread for each rank; raises what one raised."""
+    results, failures = [None] * world, []
+
+    def body(rank):
+        try:
+            results[rank] = work(rank)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=body, args=(r,)) for r in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return results
+
+
+def test_two_ranks():
+    tokens, hidden, epsilon = 5, 8, 1e-5
+    draw = numpy.random.default_rng(1).standard_normal
+    inputs = draw((2, tokens, hidden), numpy.float32)
+    residual = draw((tokens, hidden), numpy.float32)
+    gamma = draw(hidden, numpy.float32)
+    context = runtime.Context()
+    unique_id = context.unique_id()
+
+    def rank(r):
+        with runtime.Communicator(context, r, 2, unique_id=unique_id) as comm:
+            with runtime.Workspace(comm, 16, hidden, DType.F32) as workspace:
+                out, new_residual = numpy.empty((2, tokens, hidden), numpy.float32)
+                for fallback in (False, True):
+                    workspace.fused_all_reduce_norm(
+                        tokens,
+                        hidden,
+                        DType.F32,
+                        input=view(inputs[r]),
+                        residual=view(residual),
+                        norm=Norm(
+                            gamma.ctypes.data, epsilon, rounding=Rounding.AFTER_GAMMA
+                        ),
+                        norm_out=view(out),
+                        residual_out=view(new_residual),
+                        fallback=fallback,
+                    )
+                comm.barrier()
+                assert workspace.token_limit(hidden, DType.F32) == 16
+                assert workspace.info().world == 2 and workspace.info().fused
+                counters = workspace.counters()
+                assert (counters["fused"], counters["fallback"]) == (1, 1)
+                comm.barrier()
+                return out, new_residual
+
+    (out, new), (other_out, other_new) = on_ranks(2, rank)
+    want = inputs[0] + inputs[1] + residual
+    assert (new == want).all() and (other_new == want).all()
+    scale = numpy.sqrt((want.astype(numpy.float64) ** 2).mean(1, keepdims=True) + epsilon)
+    assert numpy.allclose(out, want / scale * gamma, rtol=1e-6, atol=1e-6)
+    assert (out == other_out).all()
+
+
+def make_workspace(**more):
+    context = runtime.Context()
+    comm = runtime.Communicator(context, 0, 1, unique_id=context.unique_id())
+    return runtime.Workspace(comm, 4, 8, DType.F32, **more)
+
+
+def failing(status, text):
+    return pytest.raises(RuntimeFailure, match=text, check=lambda e: e.status == status)
+
+
+def test_errors():
+    workspace = make_workspace()
+    data = numpy.zeros((4, 8), numpy.float32)
+    arguments = dict(
+        input=view(data), norm=Norm(data.ctypes.data, 1e-5), norm_out=view(data)
+    )
+    with failing(Status.INVALID_ARGUMENT, "hidden is -8"):
+        workspace.fused_all_reduce_norm(4, -8, DType.F32, **arguments)
+    # A failed group stays so, and says it.
+    with failing(Status.INVALID_ARGUMENT, "hidden is -8"):
+        workspace.fused_all_reduce_norm(4, 8, DType.F32, **arguments)
+    with pytest.raises(ValueError, match="either unique_id or name"):
+        runtime.Communicator(runtime.Context(), 0, 1)
+    with pytest.raises(ValueError, match="3 bytes, not 128"):
+        runtime.Communicator(runtime.Context(), 0, 1, unique_id=b"abc")
+    with failing(Status.INVALID_ARGUMENT, "rank"):
+        context = runtime.Context()
+        runtime.Communicator(context, 5, 1, unique_id=context.unique_id())
+
+
+def test_closed():
+    workspace = make_workspace()
+    workspace.close()
+    workspace.close()
+    with pytest.raises(ValueError, match="this Workspace is closed"):
+        workspace.info()
+
+
+def test_ranks_that_disagree():
+    context = runtime.Context(timeout_ms=5000)
+    unique_id = context.unique_id()
+
+    def rank(r):
+        comm = runtime.Communicator(context, r, 2, unique_id=unique_id)
+        with failing(Status.MISMATCH, "hidden"):
+            runtime.Workspace(comm, 4, 8 * (r + 1), DType.F32)
+
+    on_ranks(2, rank)
+
+
+def test_a_peer_that_does_not_come():
+    context = runtime.Context(timeout_ms=200)
+    with failing(Status.TIMEOUT, "rank 1"):
+        runtime.Communicator(context, 0, 2, unique_id=context.unique_id())

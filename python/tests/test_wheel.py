@@ -83,6 +83,7 @@ def test_readme_example(installed, tmp_path):
     (example,) = re.findall(
         r"```python\n(.*?)```", (ROOT / "python/README.md").read_text(), re.DOTALL
     )
+    assert example in (ROOT / "README.md").read_text()
     (tmp_path / "model.onnx").symlink_to(MODELS / "glm45_air_tp2_graph.onnx")
     done = run(installed, "-c", example, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

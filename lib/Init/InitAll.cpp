@@ -19,6 +19,8 @@
 
 using namespace mlir;
 
+// What is registered here, interfaces and extensions of other dialects as well,
+// is what the plugin, embedders, the C library and the tools have.
 void mlir::tandem::registerTandemDialects(DialectRegistry &registry) {
   // Passes bring these along where they make such ops; a registry needs them
   // too, or the result can't be read back.

@@ -12,7 +12,7 @@
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
-#include "tandem/Dialect/Tandem.h"
+#include "tandem/InitAll.h"
 #include "tandem/OnnxDialect/OnnxDialect.h"
 #include "tandem/Passes/Passes.h"
 
@@ -24,7 +24,8 @@ using namespace mlir;
 void mlir::tandem::registerToolDialects(DialectRegistry &registry) {
   registerAllDialects(registry);
   registerAllExtensions(registry);
-  registry.insert<TandemDialect, OnnxDialect>();
+  registerTandemDialects(registry);
+  registry.insert<OnnxDialect>();
 }
 
 void mlir::tandem::registerToolPasses() {

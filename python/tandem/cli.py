@@ -29,7 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
     for found in pkgutil.iter_modules(commands.__path__):
         module = importlib.import_module(f"{commands.__name__}.{found.name}")
         word = words.add_parser(
-            found.name, help=module.HELP, description=module.__doc__.split("\n\n")[0]
+            found.name, help=module.HELP, description=(module.__doc__ or "").split("\n\n")[0]
         )
         module.add_arguments(word)
         word.set_defaults(run=module.run)

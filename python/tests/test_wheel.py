@@ -73,7 +73,8 @@ def test_contents(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name]
     # The version is said in three places.
-    version = re.search(r"project\(Tandem VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    version = re.search(r"project\(Tandem VERSION (\S+)", cmake)
     assert f"Version: {version[1]}\n" in metadata.decode()
     init = (ROOT / "python/tandem/__init__.py").read_text()
     assert f'__version__ = "{version[1]}"' in init

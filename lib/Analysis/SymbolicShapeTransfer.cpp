@@ -14,86 +14,13 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::tandem;
 
 using Transfer = ShapeAnalysis::Transfer;
-
-namespace {
-/// What an op does to shapes, for those that share a rule.
-enum class Family {
-  Unknown,
-  SameAsFirst,
-  Broadcast,
-  Reduce,
-  MatMul,
-  Gemm,
-  Reshape,
-  Expand,
-  Flatten,
-  Transpose,
-  Gather,
-  Squeeze,
-  Unsqueeze,
-  Concat,
-  Slice,
-  Split,
-  Shape,
-  Constant,
-  ConstantOfShape
-};
-} // namespace
-
-static Family getFamily(StringRef type) {
-  if (type.starts_with("Reduce"))
-    return Family::Reduce;
-  return llvm::StringSwitch<Family>(type)
-      .Cases({"Identity", "Cast", "CastLike", "Relu", "Sigmoid", "Tanh", "Sqrt",
-              "Reciprocal", "Neg", "Abs", "Exp", "Log", "Erf"},
-             Family::SameAsFirst)
-      .Cases({"Softplus", "Gelu", "Softmax", "LogSoftmax", "Clip", "Not", "Cos",
-              "Sin", "Floor", "Ceil", "Round", "Sign"},
-             Family::SameAsFirst)
-      .Cases({"LayerNormalization", "RMSNormalization",
-              "SimplifiedLayerNormalization",
-              "SkipSimplifiedLayerNormalization", "CumSum", "ScatterElements",
-              "ScatterND", "Dropout", "LeakyRelu", "Elu", "HardSigmoid",
-              "AllReduce", "NcclAllReduce", "AllReducePlugin"},
-             Family::SameAsFirst)
-      .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor",
-              "Equal", "Less", "Greater"},
-             Family::Broadcast)
-      .Cases({"LessOrEqual", "GreaterOrEqual", "Where", "Max", "Min", "Sum",
-              "Mean", "PRelu"},
-             Family::Broadcast)
-      .Case("MatMul", Family::MatMul)
-      .Case("Gemm", Family::Gemm)
-      .Case("Reshape", Family::Reshape)
-      .Case("Expand", Family::Expand)
-      .Case("Flatten", Family::Flatten)
-      .Case("Transpose", Family::Transpose)
-      .Case("Gather", Family::Gather)
-      .Case("Squeeze", Family::Squeeze)
-      .Case("Unsqueeze", Family::Unsqueeze)
-      .Case("Concat", Family::Concat)
-      .Case("Slice", Family::Slice)
-      .Case("Split", Family::Split)
-      .Case("Shape", Family::Shape)
-      .Case("Constant", Family::Constant)
-      .Case("ConstantOfShape", Family::ConstantOfShape)
-      .Default(Family::Unknown);
-}
-
-/// Ops of other domains whose results have their first input's shape.
-static bool keepsShape(const OnnxNode &node) {
-  return node.is("SimplifiedLayerNormalization", "com.microsoft") ||
-         node.is("SkipSimplifiedLayerNormalization", "com.microsoft") ||
-         node.is("AllReduce", "com.microsoft") ||
-         node.is("NcclAllReduce", "com.microsoft") ||
-         node.is("AllReducePlugin", "trt_edgellm");
-}
 
 /// Counts `axis` from the front of `rank` dims; false if there is none such.
 static bool normalizeAxis(int64_t &axis, int64_t rank) {
@@ -196,7 +123,8 @@ std::optional<Transfer::Dims> Transfer::broadcastAll(ValueRange values) {
 // Rules for dims
 //===----------------------------------------------------------------------===//
 
-std::optional<Transfer::Dims> Transfer::matMul(Operation *op) {
+std::optional<Transfer::Dims> Transfer::matMul(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> a = dimsOf(op->getOperand(0)),
                       b = dimsOf(op->getOperand(1));
   if (!a || !b || a->size() < 2 || b->size() < 2)
@@ -214,7 +142,8 @@ std::optional<Transfer::Dims> Transfer::matMul(Operation *op) {
   return a;
 }
 
-std::optional<Transfer::Dims> Transfer::gemm(Operation *op) {
+std::optional<Transfer::Dims> Transfer::gemm(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> a = dimsOf(op->getOperand(0)),
                       b = dimsOf(op->getOperand(1));
   if (!a || !b || a->size() != 2 || b->size() != 2)
@@ -259,7 +188,8 @@ static std::optional<SymbolicDim> divide(const SymbolicDim &dividend,
   return quotient;
 }
 
-std::optional<Transfer::Dims> Transfer::reshape(Operation *op) {
+std::optional<Transfer::Dims> Transfer::reshape(OpResult result) {
+  Operation *op = result.getOwner();
   // Before opset 5 the shape was an attribute; such graphs aren't imported.
   if (op->getNumOperands() < 2)
     return std::nullopt;
@@ -302,7 +232,8 @@ std::optional<Transfer::Dims> Transfer::reshape(Operation *op) {
   return dims;
 }
 
-std::optional<Transfer::Dims> Transfer::expand(Operation *op) {
+std::optional<Transfer::Dims> Transfer::expand(OpResult result) {
+  Operation *op = result.getOwner();
   const Elements *shape = elementsOf(op->getOperand(1));
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!shape || !dims)
@@ -323,7 +254,8 @@ std::optional<Transfer::Dims> Transfer::expand(Operation *op) {
   return target;
 }
 
-std::optional<Transfer::Dims> Transfer::flatten(Operation *op) {
+std::optional<Transfer::Dims> Transfer::flatten(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims)
     return std::nullopt;
@@ -338,7 +270,8 @@ std::optional<Transfer::Dims> Transfer::flatten(Operation *op) {
               multiplyAll(all.drop_front(axis))};
 }
 
-std::optional<Transfer::Dims> Transfer::transpose(Operation *op) {
+std::optional<Transfer::Dims> Transfer::transpose(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims)
     return std::nullopt;
@@ -347,16 +280,17 @@ std::optional<Transfer::Dims> Transfer::transpose(Operation *op) {
     std::reverse(dims->begin(), dims->end());
     return dims;
   }
-  Dims result;
+  Dims moved;
   for (int64_t i : *perm) {
     if (i < 0 || i >= static_cast<int64_t>(dims->size()))
       return std::nullopt;
-    result.push_back((*dims)[i]);
+    moved.push_back((*dims)[i]);
   }
-  return result;
+  return moved;
 }
 
-std::optional<Transfer::Dims> Transfer::gather(Operation *op) {
+std::optional<Transfer::Dims> Transfer::gather(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> data = dimsOf(op->getOperand(0)),
                       indices = dimsOf(op->getOperand(1));
   if (!data || !indices)
@@ -365,10 +299,10 @@ std::optional<Transfer::Dims> Transfer::gather(Operation *op) {
   int64_t axis = OnnxNode(op).getInt("axis").value_or(0);
   if (!normalizeAxis(axis, rank))
     return std::nullopt;
-  Dims result(data->begin(), data->begin() + axis);
-  result.append(indices->begin(), indices->end());
-  result.append(data->begin() + axis + 1, data->end());
-  return result;
+  Dims dims(data->begin(), data->begin() + axis);
+  dims.append(indices->begin(), indices->end());
+  dims.append(data->begin() + axis + 1, data->end());
+  return dims;
 }
 
 /// The axes of an op that takes them as an attribute or as its second operand,
@@ -391,22 +325,23 @@ std::optional<SmallVector<int64_t>> Transfer::axesOf(Operation *op,
   return axes;
 }
 
-std::optional<Transfer::Dims> Transfer::squeeze(Operation *op, StringRef) {
+std::optional<Transfer::Dims> Transfer::squeeze(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims)
     return std::nullopt;
   std::optional<SmallVector<int64_t>> axes = axesOf(op, dims->size());
   if (!axes || axes->empty())
     return std::nullopt;
-  Dims result;
+  Dims kept;
   for (auto [i, dim] : llvm::enumerate(*dims))
     if (!llvm::is_contained(*axes, static_cast<int64_t>(i)))
-      result.push_back(dim);
-  return result;
+      kept.push_back(dim);
+  return kept;
 }
 
-std::optional<Transfer::Dims> Transfer::unsqueeze(Operation *op,
-                                                  OpResult result) {
+std::optional<Transfer::Dims> Transfer::unsqueeze(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
   std::optional<SmallVector<int64_t>> axes = axesOf(op, rank);
@@ -426,7 +361,8 @@ std::optional<Transfer::Dims> Transfer::unsqueeze(Operation *op,
   return expanded;
 }
 
-std::optional<Transfer::Dims> Transfer::reduce(Operation *op) {
+std::optional<Transfer::Dims> Transfer::reduce(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims)
     return std::nullopt;
@@ -434,17 +370,18 @@ std::optional<Transfer::Dims> Transfer::reduce(Operation *op) {
   if (!axes || axes->empty())
     return std::nullopt;
   bool keep = OnnxNode(op).getInt("keepdims").value_or(1);
-  Dims result;
+  Dims kept;
   for (auto [i, dim] : llvm::enumerate(*dims)) {
     if (!llvm::is_contained(*axes, static_cast<int64_t>(i)))
-      result.push_back(dim);
+      kept.push_back(dim);
     else if (keep)
-      result.push_back(SymbolicDim::constant(1));
+      kept.push_back(SymbolicDim::constant(1));
   }
-  return result;
+  return kept;
 }
 
-std::optional<Transfer::Dims> Transfer::concat(Operation *op) {
+std::optional<Transfer::Dims> Transfer::concat(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   std::optional<int64_t> axis = OnnxNode(op).getInt("axis");
   if (!dims || !axis)
@@ -456,7 +393,8 @@ std::optional<Transfer::Dims> Transfer::concat(Operation *op) {
   return dims;
 }
 
-std::optional<Transfer::Dims> Transfer::slice(Operation *op) {
+std::optional<Transfer::Dims> Transfer::slice(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims || op->getNumOperands() < 3)
     return std::nullopt;
@@ -474,7 +412,8 @@ std::optional<Transfer::Dims> Transfer::slice(Operation *op) {
   return dims;
 }
 
-std::optional<Transfer::Dims> Transfer::split(Operation *op) {
+std::optional<Transfer::Dims> Transfer::split(OpResult result) {
+  Operation *op = result.getOwner();
   std::optional<Dims> dims = dimsOf(op->getOperand(0));
   if (!dims)
     return std::nullopt;
@@ -489,7 +428,8 @@ std::optional<Transfer::Dims> Transfer::split(Operation *op) {
 // Rules for the contents of shape tensors
 //===----------------------------------------------------------------------===//
 
-std::optional<Transfer::Elements> Transfer::shapeOf(Operation *op) {
+std::optional<Transfer::Elements> Transfer::shapeOf(OpResult result) {
+  Operation *op = result.getOwner();
   const Info *info = lookup(op->getOperand(0));
   if (!info || !info->ranked)
     return std::nullopt;
@@ -507,34 +447,37 @@ std::optional<Transfer::Elements> Transfer::shapeOf(Operation *op) {
   return Elements(info->dims.begin() + start, info->dims.begin() + end);
 }
 
-std::optional<Transfer::Elements> Transfer::gatherElements(Operation *op) {
+std::optional<Transfer::Elements> Transfer::gatherElements(OpResult result) {
+  Operation *op = result.getOwner();
   const Elements *data = elementsOf(op->getOperand(0));
   std::optional<SmallVector<int64_t>> indices = constantsOf(op->getOperand(1));
   if (!data || !indices || OnnxNode(op).getInt("axis").value_or(0) != 0)
     return std::nullopt;
-  Elements result;
+  Elements elements;
   for (int64_t index : *indices) {
     if (index < 0)
       index += data->size();
     if (index < 0 || index >= static_cast<int64_t>(data->size()))
       return std::nullopt;
-    result.push_back((*data)[index]);
+    elements.push_back((*data)[index]);
   }
-  return result;
+  return elements;
 }
 
-std::optional<Transfer::Elements> Transfer::concatElements(Operation *op) {
-  Elements result;
+std::optional<Transfer::Elements> Transfer::concatElements(OpResult result) {
+  Operation *op = result.getOwner();
+  Elements elements;
   for (Value operand : op->getOperands()) {
     const Elements *part = elementsOf(operand);
     if (!part)
       return std::nullopt;
-    result.append(part->begin(), part->end());
+    elements.append(part->begin(), part->end());
   }
-  return result;
+  return elements;
 }
 
-std::optional<Transfer::Elements> Transfer::sliceElements(Operation *op) {
+std::optional<Transfer::Elements> Transfer::sliceElements(OpResult result) {
+  Operation *op = result.getOwner();
   if (op->getNumOperands() < 3)
     return std::nullopt;
   const Elements *data = elementsOf(op->getOperand(0));
@@ -557,8 +500,11 @@ std::optional<Transfer::Elements> Transfer::sliceElements(Operation *op) {
   return Elements(data->begin() + start, data->begin() + end);
 }
 
-std::optional<Transfer::Elements> Transfer::arithmetic(Operation *op,
-                                                       StringRef type) {
+std::optional<Transfer::Elements> Transfer::arithmetic(OpResult result) {
+  Operation *op = result.getOwner();
+  if (op->getNumOperands() != 2)
+    return std::nullopt;
+  StringRef type = OnnxNode(op).getOpType();
   const Elements *a = elementsOf(op->getOperand(0)),
                  *b = elementsOf(op->getOperand(1));
   if (!a || !b || a->empty() || b->empty() ||
@@ -567,7 +513,7 @@ std::optional<Transfer::Elements> Transfer::arithmetic(Operation *op,
   // Narrower types wrap.
   if (!getElementTypeOrSelf(op->getResult(0).getType()).isInteger(64))
     return std::nullopt;
-  Elements result;
+  Elements values;
   for (size_t i = 0, e = std::max(a->size(), b->size()); i != e; ++i) {
     SymbolicDim x = analysis.canonicalize((*a)[a->size() == 1 ? 0 : i]);
     SymbolicDim y = analysis.canonicalize((*b)[b->size() == 1 ? 0 : i]);
@@ -585,13 +531,12 @@ std::optional<Transfer::Elements> Transfer::arithmetic(Operation *op,
       else if (type == "Div" && x.coefficient >= 0 && y.coefficient > 0)
         value = SymbolicDim::constant(x.coefficient / y.coefficient);
     }
-    result.push_back(value ? *value : analysis.newAtom(/*isSize=*/false));
+    values.push_back(value ? *value : analysis.newAtom(/*isSize=*/false));
   }
-  return result;
+  return values;
 }
 
-std::optional<Transfer::Elements> Transfer::constantElements(Operation *op,
-                                                             OpResult result) {
+std::optional<Transfer::Elements> Transfer::constantElements(OpResult result) {
   if (!holdsElements(cast<RankedTensorType>(result.getType())))
     return std::nullopt;
   std::optional<SmallVector<int64_t>> constants = getConstantInts(result);
@@ -604,133 +549,227 @@ std::optional<Transfer::Elements> Transfer::constantElements(Operation *op,
 }
 
 //===----------------------------------------------------------------------===//
+// Rules that many ops share
+//===----------------------------------------------------------------------===//
+
+std::optional<Transfer::Dims> Transfer::firstDims(OpResult result) {
+  if (result.getResultNumber() != 0)
+    return std::nullopt;
+  return dimsOf(result.getOwner()->getOperand(0));
+}
+
+/// Result i is like operand i.
+std::optional<Transfer::Dims> Transfer::pairedDims(OpResult result) {
+  if (result.getResultNumber() >= result.getOwner()->getNumOperands())
+    return std::nullopt;
+  return dimsOf(result.getOwner()->getOperand(result.getResultNumber()));
+}
+
+/// Results 0 and 3 are like the input; those in between are statistics.
+std::optional<Transfer::Dims> Transfer::skipNorm(OpResult result) {
+  if (result.getResultNumber() != 0 && result.getResultNumber() != 3)
+    return std::nullopt;
+  return dimsOf(result.getOwner()->getOperand(0));
+}
+
+std::optional<Transfer::Dims> Transfer::broadcastOperands(OpResult result) {
+  return broadcastAll(result.getOwner()->getOperands());
+}
+
+std::optional<Transfer::Dims> Transfer::dimsFromElements(OpResult result) {
+  const Elements *shape = elementsOf(result.getOwner()->getOperand(0));
+  if (!shape)
+    return std::nullopt;
+  Dims dims;
+  for (const SymbolicDim &element : *shape) {
+    SymbolicDim dim = analysis.canonicalize(element);
+    dims.push_back(isSize(dim) ? std::optional(dim) : std::nullopt);
+  }
+  return dims;
+}
+
+std::optional<Transfer::Elements> Transfer::firstElements(OpResult result) {
+  const Elements *elements = elementsOf(result.getOwner()->getOperand(0));
+  return elements ? std::optional(*elements) : std::nullopt;
+}
+
+/// Sizes fit in 32 bits; narrower types may not hold them, and cut constants
+/// off.
+std::optional<Transfer::Elements> Transfer::castElements(OpResult result) {
+  unsigned width =
+      getElementTypeOrSelf(result.getType()).getIntOrFloatBitWidth();
+  const Elements *elements = elementsOf(result.getOwner()->getOperand(0));
+  if (!elements || width < 32)
+    return std::nullopt;
+  for (const SymbolicDim &element : *elements)
+    if (width < 64 && !llvm::isInt<31>(element.coefficient))
+      return std::nullopt;
+  return *elements;
+}
+
+//===----------------------------------------------------------------------===//
 // Dispatch
 //===----------------------------------------------------------------------===//
 
-Transfer::Result Transfer::applyOnnx(Operation *op, StringRef type,
-                                     OpResult result) {
-  Result out;
-  Family family = getFamily(type);
-  unsigned needed = 0;
-  switch (family) {
-  case Family::Unknown:
-    return out;
-  case Family::Constant:
-    out.elements = constantElements(op, result);
-    return out;
-  case Family::MatMul:
-  case Family::Gemm:
-  case Family::Expand:
-  case Family::Gather:
-    needed = 2;
-    break;
-  default:
-    needed = 1;
-  }
-  // Malformed ops are the importer's and the verifier's business; here they
-  // only teach nothing.
-  if (op->getNumOperands() < needed)
-    return out;
+/// What is known of an op of ONNX. Malformed ops are the importer's and the
+/// verifier's business; here, those with fewer operands only teach nothing.
+struct Transfer::Rule {
+  DimsRule dims = nullptr;
+  ElementsRule elements = nullptr;
+  unsigned numOperands = 1;
+};
 
-  auto resultType = cast<RankedTensorType>(result.getType());
-  bool wantsElements = holdsElements(resultType);
-  auto passElements = [&] {
-    if (wantsElements)
-      if (const Elements *elements = elementsOf(op->getOperand(0)))
-        out.elements = *elements;
-  };
-  switch (family) {
-  case Family::Unknown:
-  case Family::Constant:
-    break;
-  case Family::SameAsFirst:
-    // Skip-norms return statistics of another shape in between.
-    if (result.getResultNumber() == 0 || result.getResultNumber() == 3)
-      out.dims = dimsOf(op->getOperand(0));
-    // A narrower type may not hold a size.
-    if (type == "Identity" || ((type == "Cast" || type == "CastLike") &&
-                               resultType.getElementTypeBitWidth() >= 32))
-      passElements();
-    break;
-  case Family::Broadcast:
-    out.dims = broadcastAll(op->getOperands());
-    if (wantsElements && op->getNumOperands() == 2)
-      out.elements = arithmetic(op, type);
-    break;
-  case Family::Reduce:
-    out.dims = reduce(op);
-    break;
-  case Family::MatMul:
-    out.dims = matMul(op);
-    break;
-  case Family::Gemm:
-    out.dims = gemm(op);
-    break;
-  case Family::Reshape:
-    out.dims = reshape(op);
-    passElements();
-    break;
-  case Family::Expand:
-    out.dims = expand(op);
-    break;
-  case Family::Flatten:
-    out.dims = flatten(op);
-    break;
-  case Family::Transpose:
-    out.dims = transpose(op);
-    break;
-  case Family::Gather:
-    out.dims = gather(op);
-    if (wantsElements)
-      out.elements = gatherElements(op);
-    break;
-  case Family::Squeeze:
-    out.dims = squeeze(op, type);
-    passElements();
-    break;
-  case Family::Unsqueeze:
-    out.dims = unsqueeze(op, result);
-    passElements();
-    break;
-  case Family::Concat:
-    out.dims = concat(op);
-    if (wantsElements)
-      out.elements = concatElements(op);
-    break;
-  case Family::Slice:
-    out.dims = slice(op);
-    if (wantsElements)
-      out.elements = sliceElements(op);
-    break;
-  case Family::Split:
-    out.dims = split(op);
-    break;
-  case Family::Shape:
-    out.elements = shapeOf(op);
-    break;
-  case Family::ConstantOfShape:
-    if (const Elements *shape = elementsOf(op->getOperand(0))) {
-      out.dims.emplace();
-      for (const SymbolicDim &element : *shape) {
-        SymbolicDim dim = analysis.canonicalize(element);
-        out.dims->push_back(isSize(dim) ? std::optional(dim) : std::nullopt);
-      }
-    }
-    break;
+const Transfer::Rule *Transfer::findRule(const OnnxNode &node) {
+  using T = Transfer;
+  static const auto rules = [] {
+    llvm::StringMap<Rule> rules;
+    auto add = [&](std::initializer_list<const char *> ops, Rule rule) {
+      for (const char *op : ops)
+        rules[op] = rule;
+    };
+    add({"Identity"}, {&T::firstDims, &T::firstElements});
+    add({"Cast", "CastLike"}, {&T::firstDims, &T::castElements});
+    add({"Relu",
+         "Sigmoid",
+         "Tanh",
+         "Sqrt",
+         "Reciprocal",
+         "Neg",
+         "Abs",
+         "Exp",
+         "Log",
+         "Erf",
+         "Softplus",
+         "Gelu",
+         "Softmax",
+         "LogSoftmax",
+         "Clip",
+         "Not",
+         "Cos",
+         "Sin",
+         "Floor",
+         "Ceil",
+         "Round",
+         "Sign",
+         "LayerNormalization",
+         "RMSNormalization",
+         "SimplifiedLayerNormalization",
+         "CumSum",
+         "ScatterElements",
+         "ScatterND",
+         "Dropout",
+         "LeakyRelu",
+         "Elu",
+         "HardSigmoid"},
+        {&T::firstDims});
+    add({"SkipSimplifiedLayerNormalization"}, {&T::skipNorm});
+    add({"AllReduce", "NcclAllReduce", "AllReducePlugin"}, {&T::pairedDims});
+    add({"Add", "Sub", "Mul", "Div"}, {&T::broadcastOperands, &T::arithmetic});
+    add({"Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "Greater",
+         "LessOrEqual", "GreaterOrEqual", "Where", "Max", "Min", "Sum", "Mean",
+         "PRelu"},
+        {&T::broadcastOperands});
+    add({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
+         "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+         "ReduceSumSquare"},
+        {&T::reduce});
+    add({"MatMul"}, {&T::matMul, nullptr, 2});
+    add({"Gemm"}, {&T::gemm, nullptr, 2});
+    add({"Reshape"}, {&T::reshape, &T::firstElements});
+    add({"Expand"}, {&T::expand, nullptr, 2});
+    add({"Flatten"}, {&T::flatten});
+    add({"Transpose"}, {&T::transpose});
+    add({"Gather"}, {&T::gather, &T::gatherElements, 2});
+    add({"Squeeze"}, {&T::squeeze, &T::firstElements});
+    add({"Unsqueeze"}, {&T::unsqueeze, &T::firstElements});
+    add({"Concat"}, {&T::concat, &T::concatElements});
+    add({"Slice"}, {&T::slice, &T::sliceElements});
+    add({"Split"}, {&T::split});
+    add({"Shape"}, {nullptr, &T::shapeOf});
+    add({"Constant"}, {nullptr, &T::constantElements, 0});
+    add({"ConstantOfShape"}, {&T::dimsFromElements});
+    return rules;
+  }();
+  // Ops of other domains that mean what the rule says.
+  if (!node.getDomain().empty() &&
+      !node.is("SimplifiedLayerNormalization", "com.microsoft") &&
+      !node.is("SkipSimplifiedLayerNormalization", "com.microsoft") &&
+      !node.is("AllReduce", "com.microsoft") &&
+      !node.is("NcclAllReduce", "com.microsoft") &&
+      !node.is("AllReducePlugin", "trt_edgellm"))
+    return nullptr;
+  auto rule = rules.find(node.getOpType());
+  return rule == rules.end() ? nullptr : &rule->second;
+}
+
+/// tensor.collapse_shape: each dim is the product of a group of dims.
+std::optional<Transfer::Dims> Transfer::collapse(tensor::CollapseShapeOp op) {
+  std::optional<Dims> from = dimsOf(op.getSrc());
+  if (!from)
+    return std::nullopt;
+  Dims dims;
+  for (const ReassociationIndices &group : op.getReassociationIndices()) {
+    SmallVector<std::optional<SymbolicDim>, 4> parts;
+    for (int64_t i : group)
+      parts.push_back((*from)[i]);
+    dims.push_back(multiplyAll(parts));
   }
-  return out;
+  return dims;
+}
+
+/// tensor.expand_shape: the one dim of a group that is not static is what the
+/// others leave.
+std::optional<Transfer::Dims> Transfer::expand(tensor::ExpandShapeOp op) {
+  std::optional<Dims> from = dimsOf(op.getSrc());
+  if (!from)
+    return std::nullopt;
+  RankedTensorType type = op.getResultType();
+  Dims dims(type.getRank());
+  for (auto [source, group] :
+       llvm::zip_equal(*from, op.getReassociationIndices())) {
+    SmallVector<int64_t, 4> dynamic;
+    int64_t others = 1;
+    bool overflows = false;
+    for (int64_t i : group) {
+      if (type.isDynamicDim(i))
+        dynamic.push_back(i);
+      else
+        overflows |= llvm::MulOverflow(others, type.getDimSize(i), others);
+    }
+    if (dynamic.size() == 1 && source && !overflows)
+      dims[dynamic.front()] =
+          divide(analysis.canonicalize(*source), SymbolicDim::constant(others));
+  }
+  return dims;
 }
 
 Transfer::Result Transfer::apply(OpResult result) {
   Operation *op = result.getOwner();
   Result out;
+  if (OnnxNode node(op); node) {
+    const Rule *rule = findRule(node);
+    if (!rule || op->getNumOperands() < rule->numOperands)
+      return out;
+    if (rule->dims)
+      out.dims = (this->*rule->dims)(result);
+    if (rule->elements &&
+        holdsElements(cast<RankedTensorType>(result.getType())))
+      out.elements = (this->*rule->elements)(result);
+    return out;
+  }
   if (isa<AllReduceOp, AddOp, RMSNormOp, FusedAllReduceNormOp, tensor::CastOp>(
           op)) {
     out.dims = dimsOf(op->getOperand(0));
     return out;
   }
-  if (OnnxNode node(op); node && (node.getDomain().empty() || keepsShape(node)))
-    return applyOnnx(op, node.getOpType(), result);
+  if (auto collapseOp = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    out.dims = collapse(collapseOp);
+    return out;
+  }
+  if (auto expandOp = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    out.dims = expand(expandOp);
+    return out;
+  }
   if (op->hasTrait<OpTrait::Elementwise>() &&
       op->hasTrait<OpTrait::SameOperandsAndResultType>() &&
       op->getNumOperands() > 0) {
@@ -738,6 +777,6 @@ Transfer::Result Transfer::apply(OpResult result) {
     return out;
   }
   if (op->hasTrait<OpTrait::ConstantLike>())
-    out.elements = constantElements(op, result);
+    out.elements = constantElements(result);
   return out;
 }

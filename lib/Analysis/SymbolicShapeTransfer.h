@@ -11,10 +11,13 @@
 
 #include "tandem/Analysis/SymbolicShape.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
 namespace mlir::tandem {
+
+class OnnxNode;
 
 /// Carries shapes from the operands of an op, which have been worked out, to
 /// its results. Ops that it doesn't know give nothing.
@@ -50,27 +53,40 @@ private:
   std::optional<SymbolicDim> broadcast(const std::optional<SymbolicDim> &a,
                                        const std::optional<SymbolicDim> &b);
 
-  Result applyOnnx(Operation *op, StringRef type, OpResult result);
+  struct Rule;
+  using DimsRule = std::optional<Dims> (Transfer::*)(OpResult);
+  using ElementsRule = std::optional<Elements> (Transfer::*)(OpResult);
+  static const Rule *findRule(const OnnxNode &node);
+
   std::optional<Dims> broadcastAll(ValueRange values);
-  std::optional<Dims> matMul(Operation *op);
-  std::optional<Dims> gemm(Operation *op);
-  std::optional<Dims> reshape(Operation *op);
-  std::optional<Dims> expand(Operation *op);
-  std::optional<Dims> flatten(Operation *op);
-  std::optional<Dims> transpose(Operation *op);
-  std::optional<Dims> gather(Operation *op);
-  std::optional<Dims> squeeze(Operation *op, StringRef type);
-  std::optional<Dims> unsqueeze(Operation *op, OpResult result);
-  std::optional<Dims> reduce(Operation *op);
-  std::optional<Dims> concat(Operation *op);
-  std::optional<Dims> slice(Operation *op);
-  std::optional<Dims> split(Operation *op);
-  std::optional<Elements> shapeOf(Operation *op);
-  std::optional<Elements> gatherElements(Operation *op);
-  std::optional<Elements> concatElements(Operation *op);
-  std::optional<Elements> sliceElements(Operation *op);
-  std::optional<Elements> arithmetic(Operation *op, StringRef type);
-  std::optional<Elements> constantElements(Operation *op, OpResult result);
+  std::optional<Dims> firstDims(OpResult result);
+  std::optional<Dims> pairedDims(OpResult result);
+  std::optional<Dims> skipNorm(OpResult result);
+  std::optional<Dims> broadcastOperands(OpResult result);
+  std::optional<Dims> dimsFromElements(OpResult result);
+  std::optional<Dims> matMul(OpResult result);
+  std::optional<Dims> gemm(OpResult result);
+  std::optional<Dims> reshape(OpResult result);
+  std::optional<Dims> expand(OpResult result);
+  std::optional<Dims> flatten(OpResult result);
+  std::optional<Dims> transpose(OpResult result);
+  std::optional<Dims> gather(OpResult result);
+  std::optional<Dims> squeeze(OpResult result);
+  std::optional<Dims> unsqueeze(OpResult result);
+  std::optional<Dims> reduce(OpResult result);
+  std::optional<Dims> concat(OpResult result);
+  std::optional<Dims> slice(OpResult result);
+  std::optional<Dims> split(OpResult result);
+  std::optional<Dims> collapse(tensor::CollapseShapeOp op);
+  std::optional<Dims> expand(tensor::ExpandShapeOp op);
+  std::optional<Elements> firstElements(OpResult result);
+  std::optional<Elements> castElements(OpResult result);
+  std::optional<Elements> shapeOf(OpResult result);
+  std::optional<Elements> gatherElements(OpResult result);
+  std::optional<Elements> concatElements(OpResult result);
+  std::optional<Elements> sliceElements(OpResult result);
+  std::optional<Elements> arithmetic(OpResult result);
+  std::optional<Elements> constantElements(OpResult result);
   std::optional<SmallVector<int64_t>> axesOf(Operation *op, int64_t rank);
 
   ShapeAnalysis &analysis;

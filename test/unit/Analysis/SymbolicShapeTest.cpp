@@ -365,6 +365,80 @@ TEST_F(SymbolicShapeTest, OtherOps) {
                              matrix)));
 }
 
+TEST_F(SymbolicShapeTest, CollapsedAndExpanded) {
+  auto text = [](StringRef ops) {
+    return ("func.func @f(%a: tensor<?x4x8xf32>, %n: index, %m: index) -> "
+            "(tensor<?x4x8xf32>, tensor<?x4x8xf32>) {\n" +
+            ops + "\nreturn %a, %z : tensor<?x4x8xf32>, tensor<?x4x8xf32>\n}")
+        .str();
+  };
+  StringRef collapse = "%y = tensor.collapse_shape %a [[0, 1], [2]] : "
+                       "tensor<?x4x8xf32> into tensor<?x8xf32>\n";
+  EXPECT_TRUE(isProven(
+      text((collapse + "%z = tensor.expand_shape %y [[0, 1], [2]] output_shape "
+                       "[%n, 4, 8] : tensor<?x8xf32> into tensor<?x4x8xf32>")
+               .str())));
+  // What was not whole before is another size.
+  EXPECT_FALSE(isProven(
+      text((collapse + "%x = tensor.expand_shape %y [[0, 1], [2]] output_shape "
+                       "[%n, 2, 8] : tensor<?x8xf32> into tensor<?x2x8xf32>\n"
+                       "%w = tensor.cast %x : tensor<?x2x8xf32> to "
+                       "tensor<?x?x8xf32>\n"
+                       "%z = tensor.cast %w : tensor<?x?x8xf32> to "
+                       "tensor<?x4x8xf32>")
+               .str())));
+  // Two unknown sizes of one group share what there is in any way.
+  EXPECT_FALSE(isProven(
+      text((collapse + "%x = tensor.expand_shape %y [[0, 1], [2]] output_shape "
+                       "[%n, %m, 8] : tensor<?x8xf32> into tensor<?x?x8xf32>\n"
+                       "%z = tensor.cast %x : tensor<?x?x8xf32> to "
+                       "tensor<?x4x8xf32>")
+               .str())));
+}
+
+TEST_F(SymbolicShapeTest, VariadicAllReducesPairOperandsWithResults) {
+  StringRef text = R"mlir(
+    func.func @f(%a: tensor<?x8xf32>, %b: tensor<?x8xf32>)
+        -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+      %0:4 = "onnx.Custom"(%a, %a, %a, %b)
+          {function_name = "NcclAllReduce", domain_name = "com.microsoft"}
+          : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>,
+             tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>,
+             tensor<?x8xf32>, tensor<?x8xf32>)
+      return RETURNED : tensor<?x8xf32>, tensor<?x8xf32>
+    })mlir";
+  auto returned = [&](StringRef values) {
+    auto [head, tail] = text.split("RETURNED");
+    return (head + values + tail).str();
+  };
+  EXPECT_TRUE(isProven(returned("%b, %0#3")));
+  EXPECT_TRUE(isProven(returned("%a, %0#1")));
+  EXPECT_FALSE(isProven(returned("%a, %0#3")));
+}
+
+TEST_F(SymbolicShapeTest, NarrowCastsCutConstants) {
+  // 2^32 + 2 is 2 in 32 bits, and a Reshape to it is one to 2.
+  auto text = [](StringRef constant) {
+    return (R"mlir(
+    func.func @f(%a: tensor<?x8xf32>, %b: tensor<16xf32>)
+        -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+      %c = "onnx.Constant"() {value = dense<[)mlir" +
+            constant + R"mlir(]> : tensor<1xi64>} : () -> tensor<1xi64>
+      %c8 = "onnx.Constant"() {value = dense<[8]> : tensor<1xi64>} : () -> tensor<1xi64>
+      %n = "onnx.Cast"(%c) {to = i32} : (tensor<1xi64>) -> tensor<1xi32>
+      %w = "onnx.Cast"(%n) {to = i64} : (tensor<1xi32>) -> tensor<1xi64>
+      %s = "onnx.Concat"(%w, %c8) {axis = 0 : si64} : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+      %x = "onnx.Reshape"(%b, %s) : (tensor<16xf32>, tensor<2xi64>) -> tensor<?x8xf32>
+      %s2 = "onnx.Concat"(%c, %c8) {axis = 0 : si64} : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+      %y = "onnx.ConstantOfShape"(%s2) : (tensor<2xi64>) -> tensor<?x8xf32>
+      return %x, %y : tensor<?x8xf32>, tensor<?x8xf32>
+    })mlir")
+        .str();
+  };
+  EXPECT_TRUE(isProven(text("2")));
+  EXPECT_FALSE(isProven(text("4294967298")));
+}
+
 TEST_F(SymbolicShapeTest, MalformedOpsTeachNothing) {
   for (StringRef op :
        {"\"onnx.Reshape\"() : () -> tensor<?xf32>",

@@ -216,6 +216,21 @@ const void *CpuBackend::sumOf(int64_t row, void *into) {
   return into;
 }
 
+/// The part of a call's header that all kinds of calls fill alike.
+template <typename Args>
+static CallHeader makeHeader(const Args &args, uint64_t call, uint32_t kind,
+                             uint32_t reduction) {
+  CallHeader header = {};
+  header.call = call;
+  header.tokens = args.tokens;
+  header.hidden = args.hidden;
+  header.dtype = static_cast<uint32_t>(args.dtype);
+  header.reduction = reduction;
+  header.kind = kind;
+  header.batchInvariant = (args.flags & TANDEM_CALL_BATCH_INVARIANT) != 0;
+  return header;
+}
+
 /// Whether this call's sums come through the fused buffers or in the fallback's
 /// smaller steps makes no difference to their bits: both add in rank order. So
 /// the two paths share what goes between the ranks, and a rank whose guard took
@@ -224,15 +239,8 @@ tandem_status CpuBackend::fused(const tandem_norm_args &args, bool onFusedPath,
                                 uint64_t call) {
   (void)onFusedPath;
   FloatEnvironment environment;
-  CallHeader header = {};
-  header.call = call;
-  header.tokens = args.tokens;
-  header.hidden = args.hidden;
-  header.dtype = static_cast<uint32_t>(args.dtype);
-  header.reduction = TANDEM_REDUCTION_SUM;
-  header.kind = CallFused;
+  CallHeader header = makeHeader(args, call, CallFused, TANDEM_REDUCTION_SUM);
   header.variant = variantOf(args);
-  header.batchInvariant = (args.flags & TANDEM_CALL_BATCH_INVARIANT) != 0;
   memcpy(&header.epsilon, &args.norm.epsilon, sizeof(header.epsilon));
   if (args.pre_norm.gamma)
     memcpy(&header.preEpsilon, &args.pre_norm.epsilon,
@@ -267,15 +275,10 @@ tandem_status CpuBackend::fused(const tandem_norm_args &args, bool onFusedPath,
 tandem_status CpuBackend::allReduce(const tandem_all_reduce_args &args,
                                     uint64_t call) {
   FloatEnvironment environment;
-  CallHeader header = {};
-  header.call = call;
-  header.tokens = args.tokens;
-  header.hidden = args.hidden;
-  header.dtype = static_cast<uint32_t>(args.dtype);
-  header.reduction = static_cast<uint32_t>(args.reduction);
-  header.kind =
-      args.flags & TANDEM_CALL_FALLBACK ? CallFallbackReduce : CallAllReduce;
-  header.batchInvariant = (args.flags & TANDEM_CALL_BATCH_INVARIANT) != 0;
+  CallHeader header = makeHeader(
+      args, call,
+      args.flags & TANDEM_CALL_FALLBACK ? CallFallbackReduce : CallAllReduce,
+      static_cast<uint32_t>(args.reduction));
 
   now.dtype = args.dtype;
   now.reduction = args.reduction;

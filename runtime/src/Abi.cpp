@@ -67,15 +67,6 @@ static Error checkTimeout(int64_t timeoutMs, int64_t inherited,
   return Error();
 }
 
-template <size_t N>
-static Error checkReserved(const uint64_t (&reserved)[N], const char *name) {
-  for (uint64_t word : reserved)
-    if (word != 0)
-      return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
-                       "%s.reserved must be zero in this ABI version", name);
-  return Error();
-}
-
 /// Reads a number of the environment that is at least 0.
 static Error readEnvironment(const char *name, int64_t &value) {
   const char *text = getenv(name);

@@ -47,15 +47,6 @@ static Error checkShape(int64_t tokens, int64_t hidden, int32_t dtype,
   return Error();
 }
 
-template <size_t N>
-static Error checkReserved(const uint64_t (&reserved)[N], const char *name) {
-  for (uint64_t word : reserved)
-    if (word != 0)
-      return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
-                       "%s.reserved must be zero in this ABI version", name);
-  return Error();
-}
-
 /// Checks one present view and measures it.
 static Error measure(const char *name, tandem_view &view, int64_t tokens,
                      int64_t hidden, int32_t dtype, Region &region) {

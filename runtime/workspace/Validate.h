@@ -40,6 +40,16 @@ Error readStruct(const T *in, const char *name, T &out) {
   return Error();
 }
 
+/// Refuses what a later ABI may put into the words kept free.
+template <size_t N>
+Error checkReserved(const uint64_t (&reserved)[N], const char *name) {
+  for (uint64_t word : reserved)
+    if (word != 0)
+      return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
+                       "%s.reserved must be zero in this ABI version", name);
+  return Error();
+}
+
 /// Which of the three calls the arguments are for.
 enum class NormCall { Fused, AddRmsNorm, RmsNorm };
 

@@ -28,7 +28,7 @@ void inferAllGather(NodeInference &n) {
       !normalizeAxis(n, axis, x.rank()))
     return;
   SymInt dim = mulSym(x.dims[axis], SymInt::constant(ranks));
-  n.outputs[0].dims[axis] = dim.isConstant() ? toSize(dim.value) : dim;
+  n.outputs[0].dims[axis] = toSize(dim);
 }
 
 /// TensorRT's DistCollective: only some of its operations keep the shape.

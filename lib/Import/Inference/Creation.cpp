@@ -21,7 +21,7 @@ bool shapeOperand(NodeInference &n, size_t index, SymInts &dims) {
   SymInts storage;
   if (const SymInts *elements = n.elements(index, storage)) {
     for (SymInt element : *elements)
-      dims.push_back(element.isConstant() ? toSize(element.value) : element);
+      dims.push_back(toSize(element));
     return true;
   }
   int64_t rank = lengthOf(n.input(index));

@@ -79,8 +79,7 @@ void inferOneHot(NodeInference &n) {
   SymInt depth;
   if (const SymInts *elements = n.elements(1, storage))
     if (elements->size() == 1)
-      depth = (*elements)[0].isConstant() ? toSize((*elements)[0].value)
-                                          : (*elements)[0];
+      depth = toSize((*elements)[0]);
   dims.insert(dims.begin() + axis, depth);
   n.outputs[0].setDims(dims);
 }
@@ -96,7 +95,7 @@ void inferTopK(NodeInference &n) {
   dims[axis] = SymInt();
   if (const SymInts *k = n.elements(1, storage))
     if (k->size() == 1)
-      dims[axis] = (*k)[0].isConstant() ? toSize((*k)[0].value) : (*k)[0];
+      dims[axis] = toSize((*k)[0]);
   setTensor(n, 0, x.dataType, dims);
   setTensor(n, 1, kInt64, dims);
 }

@@ -430,7 +430,7 @@ void inferTile(NodeInference &n) {
                     " repeats for rank " + Twine(x.rank()));
     for (int64_t i = 0; i != x.rank(); ++i) {
       SymInt dim = mulSym(x.dims[i], (*repeats)[i]);
-      dims[i] = dim.isConstant() ? toSize(dim.value) : dim;
+      dims[i] = toSize(dim);
     }
   }
   n.outputs[0].setDims(dims);
@@ -450,7 +450,7 @@ void inferPad(NodeInference &n) {
     for (int64_t i = 0; i != x.rank(); ++i) {
       SymInt dim = addSym(addSym(x.dims[i], SymInt::constant(pads[i])),
                           SymInt::constant(pads[i + x.rank()]));
-      dims[i] = dim.isConstant() ? toSize(dim.value) : dim;
+      dims[i] = toSize(dim);
     }
   n.outputs[0].setDims(dims);
 }

@@ -91,6 +91,10 @@ SymInt mlir::tandem::onnx::toSize(int64_t value) {
   return value >= 0 ? SymInt::constant(value) : SymInt();
 }
 
+SymInt mlir::tandem::onnx::toSize(SymInt value) {
+  return value.isConstant() ? toSize(value.value) : value;
+}
+
 SymInt mlir::tandem::onnx::productOf(ArrayRef<SymInt> dims) {
   int64_t constant = 1;
   SymInt symbol;

@@ -74,6 +74,7 @@ int64_t lengthOf(const ValueInfo &info);
 /// A size computed from constants: unknown if the computation overflowed or
 /// went below zero.
 SymInt toSize(int64_t value);
+SymInt toSize(SymInt value);
 
 /// The product of dims where it is a constant or one symbol.
 SymInt productOf(llvm::ArrayRef<SymInt> dims);

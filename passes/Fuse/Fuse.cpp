@@ -340,17 +340,18 @@ bool TandemFusePass::retry(MutableArrayRef<Candidate> candidates) {
 }
 
 void TandemFusePass::fuseFunction(Operation *function) {
-  llvm::DenseMap<Operation *, SmallVector<Location, 2>> merged;
+  MergedAllReduces merged;
   if (mergeAllReduces) {
     IRRewriter rewriter(&getContext());
     merged = mlir::tandem::mergeAllReduces(rewriter, function);
-    changed |= !merged.empty();
+    changed |= !merged.locations.empty();
   }
   std::vector<Candidate> candidates = collect(function);
   ShapeAnalysis shapes;
   llvm::SmallPtrSet<Operation *, 16> claimed;
   for (Candidate &candidate : candidates) {
-    if (auto locs = merged.find(candidate.op); locs != merged.end())
+    if (auto locs = merged.locations.find(candidate.op);
+        locs != merged.locations.end())
       candidate.locs = locs->second;
     match(candidate, shapes);
     // Two all-reduces that are added can both end in one norm. It is the
@@ -358,6 +359,15 @@ void TandemFusePass::fuseFunction(Operation *function) {
     if (candidate.chain && !claimed.insert(candidate.chain->norm).second)
       setMiss(candidate,
               {MissReason::SumOfAllReduces, {}, candidate.chain->getAdd()});
+    // That they could be merged is no advice where it was tried.
+    if (mergeAllReduces && !candidate.chain &&
+        candidate.site.reason == MissReason::SumOfAllReduces) {
+      candidate.site.reason = MissReason::AllReducesNotMerged;
+      auto obstacle = merged.obstacles.find(candidate.op);
+      candidate.site.detail = obstacle == merged.obstacles.end()
+                                  ? "they are not added to each other alone"
+                                  : obstacle->second;
+    }
   }
   count(candidates, shapes);
   GuardBuilder guards;

@@ -16,13 +16,18 @@
 
 namespace mlir::tandem {
 
+struct MergedAllReduces {
+  /// The places of the all-reduces that each new one stands for.
+  llvm::DenseMap<Operation *, SmallVector<Location, 2>> locations;
+  /// Why others that are added before a norm could not be made one.
+  llvm::DenseMap<Operation *, std::string> obstacles;
+};
+
 /// Turns `all_reduce(a) + all_reduce(b)` below `root` into
 /// `all_reduce(a + b)`, where both reduce over one group, nothing else reads
 /// them, and a chain can start at the sum. Mathematically equal; rounded at
-/// other places. Returns the locations of the all-reduces that each new one
-/// stands for.
-llvm::DenseMap<Operation *, SmallVector<Location, 2>>
-mergeAllReduces(RewriterBase &rewriter, Operation *root);
+/// other places.
+MergedAllReduces mergeAllReduces(RewriterBase &rewriter, Operation *root);
 
 } // namespace mlir::tandem
 

@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tandem.report import Report, Site, shorten
@@ -37,7 +37,7 @@ svg .axis { stroke: #8c959f; } svg .bar { fill: #0969da; }
 """
 
 # The graph around a site: how many ops behind it and before it, how many at all.
-BEHIND, BEFORE, MOST = 5, 2, 18
+BEHIND, BEFORE, MOST = 10, 2, 26
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +73,16 @@ class Graph:
     def find(self, site: Site) -> Op | None:
         return self.at.get((site.function, site.location))
 
+    def producers(self, ids: Iterable[int]) -> list[int]:
+        return [i for id_ in ids for i in self.ops[id_].inputs if i in self.ops]
+
+    def is_other_sum(self, id_: int, near: set[int]) -> bool:
+        """Whether an op adds what comes from elsewhere, and is no constant."""
+        return self.ops[id_].label.endswith(("Add", ".addf")) and any(
+            producer not in near and not self.ops[producer].label.endswith("onstant")
+            for producer in self.producers([id_])
+        )
+
     def around(self, center: Op) -> list[Op]:
         """The ops near ``center``, in the order of execution."""
         near = {center.id}
@@ -86,15 +96,19 @@ class Graph:
             ]
             near.update(edge[: MOST - len(near)])
         edge = [center.id]
-        for _ in range(BEHIND):
+        for step in range(BEHIND):
             edge = [user for id_ in edge for user in self.users[id_] if user not in near]
-            near.update(edge[: max(MOST - len(near), 0)])
-            edge = [id_ for id_ in edge if id_ in near]
-        # What the ops behind it also read, as the residual and gamma.
+            edge = list(dict.fromkeys(edge))[: max(MOST - len(near), 0)]
+            near.update(edge)
+            if step == 0:
+                # What the sum meets: the residual, gamma.
+                near.update(self.producers(edge))
+            else:
+                # A later sum with something else begins another chain.
+                edge = [id_ for id_ in edge if not self.is_other_sum(id_, near)]
         for id_ in sorted(near):
-            for producer in self.ops[id_].inputs:
-                if producer in self.ops and len(near) < MOST:
-                    near.add(producer)
+            if len(near) < MOST and self.ops[id_].label.endswith(("Mul", "Norm")):
+                near.update(self.producers([id_]))
         return [self.ops[id_] for id_ in sorted(near)]
 
 

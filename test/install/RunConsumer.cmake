@@ -30,6 +30,10 @@ set(common -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${CXX
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
 run(${CMAKE_COMMAND} ${common} -S ${CONSUMER_DIR} -B ${WORK_DIR}/consumer -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/consumer)
+run(${WORK_DIR}/consumer/cuser)
+if(NOT output MATCHES "^Tandem .*MLIR 22")
+  message(FATAL_ERROR "cuser printed: ${output}")
+endif()
 run(${WORK_DIR}/consumer/acme)
 foreach(text "tandem.signature = [\"all_reduce_rms_norm group=acme type=4x?x8xf32 guard=tokens <= 1024\"]"
         "scf.if" "tandem.fused_all_reduce_norm" "acme.exchange %arg0 {plain}" "acme.row_scale")

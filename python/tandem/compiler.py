@@ -9,6 +9,7 @@ import ctypes
 import dataclasses
 import enum
 import json
+import operator
 import os
 import pathlib
 import warnings
@@ -108,14 +109,30 @@ class FuseOptions:
             raise ValueError(f"guard is {self.guard!r}, not one of {guards}")
         return _capi.CFuseOptions(
             ctypes.sizeof(_capi.CFuseOptions),
-            -1 if self.max_tokens is None else self.max_tokens,
-            None if self.limits is None else os.fsencode(self.limits),
-            0 if self.world_size is None else self.world_size,
+            -1 if self.max_tokens is None else _integer(self.max_tokens, "max_tokens"),
+            None if self.limits is None else _bytes(self.limits, "limits"),
+            0 if self.world_size is None else _integer(self.world_size, "world_size"),
             guards.index(self.guard),
             self.batch_invariant,
             self.merge_all_reduces,
             self.require_all,
         )
+
+
+def _bytes(text: Path, what: str) -> bytes:
+    """Text for the library, where a NUL would end it."""
+    given = os.fsencode(text)
+    if b"\0" in given:
+        raise ValueError(f"{what} holds a NUL")
+    return given
+
+
+def _integer(value: int, what: str) -> int:
+    """An integer for the library, where a longer one would be cut."""
+    given = operator.index(value)
+    if not -(2**63) <= given < 2**63:
+        raise ValueError(f"{what} is {given}, which does not fit 64 bits")
+    return given
 
 
 def _text(value: bytes | None) -> str:
@@ -180,7 +197,7 @@ class Context:
         )
         if on_remark is not None:
             self._remark = _make_remark_callback(on_remark, self._pending)
-            filter_ = None if remark_filter is None else remark_filter.encode()
+            filter_ = None if remark_filter is None else _bytes(remark_filter, "remark_filter")
             _check(
                 lib.tandemContextSetRemarkCallback(
                     handle, filter_, self._remark, None
@@ -273,7 +290,7 @@ class Module:
         handle = ctypes.c_void_p()
         context._run(
             _capi.library().tandemModuleParseFile(
-                context._handle, os.fsencode(path), ctypes.byref(handle)
+                context._handle, _bytes(path, "the path"), ctypes.byref(handle)
             )
         )
         return cls(context, handle)
@@ -290,7 +307,7 @@ class Module:
         handle = ctypes.c_void_p()
         context._run(
             _capi.library().tandemModuleParse(
-                context._handle, data, len(data), name.encode(), ctypes.byref(handle)
+                context._handle, data, len(data), _bytes(name, "name"), ctypes.byref(handle)
             )
         )
         return cls(context, handle)
@@ -313,7 +330,9 @@ class Module:
         context = context or Context()
         options = _capi.ImportOptions(
             ctypes.sizeof(_capi.ImportOptions),
-            None if external_data_dir is None else os.fsencode(external_data_dir),
+            None
+            if external_data_dir is None
+            else _bytes(external_data_dir, "external_data_dir"),
         )
         handle = ctypes.c_void_p()
         if isinstance(model, bytes):
@@ -321,14 +340,14 @@ class Module:
                 context._handle,
                 model,
                 len(model),
-                name.encode(),
+                _bytes(name, "name"),
                 ctypes.byref(options),
                 ctypes.byref(handle),
             )
         else:
             error = lib.tandemModuleImportOnnxFile(
                 context._handle,
-                os.fsencode(model),
+                _bytes(model, "the path"),
                 ctypes.byref(options),
                 ctypes.byref(handle),
             )
@@ -414,7 +433,7 @@ class Module:
         """
         buffer = ctypes.c_void_p()
         error = _capi.library().tandemModuleRunPipeline(
-            self._handle, pipeline.encode(), ctypes.byref(buffer)
+            self._handle, _bytes(pipeline, "pipeline"), ctypes.byref(buffer)
         )
         return self._report(error, buffer)
 

@@ -135,6 +135,12 @@ def test_wrong_types():
         module.fuse(tandem.FuseOptions(), max_tokens=3)
     with pytest.raises(TypeError):
         module.fuse(max_tokens="many")
+    with pytest.raises(ValueError, match="max_tokens is 18446744073709551619"):
+        module.fuse(max_tokens=2**64 + 3)
+    with pytest.raises(ValueError, match="pipeline holds a NUL"):
+        module.run("builtin.module(cse)\0")
+    with pytest.raises(ValueError, match="the path holds a NUL"):
+        tandem.Module.load("a\0.mlir")
     with pytest.raises(ValueError, match="guard is 'sometimes'"):
         module.fuse(guard="sometimes")
     with pytest.raises(ValueError, match=r"saved as \.mlir or \.mlirbc"):

@@ -15,6 +15,7 @@ import ctypes
 import dataclasses
 import enum
 import functools
+import operator
 import threading
 from collections.abc import Iterator
 from ctypes import (
@@ -262,6 +263,14 @@ def abi_version() -> tuple[int, int]:
     return version >> 16, version & 0xFFFF
 
 
+def _int(value: int, what: str, bits: int = 64) -> int:
+    """An integer for the library, where a longer one would be cut."""
+    given = operator.index(value)
+    if not -(2 ** (bits - 1)) <= given < 2 ** (bits - 1):
+        raise ValueError(f"{what} is {given}, which does not fit {bits} bits")
+    return given
+
+
 def _error() -> _Error:
     return _Error(ctypes.sizeof(_Error))
 
@@ -347,7 +356,12 @@ class Context(_Object):
         timeout_ms: int = TIMEOUT_DEFAULT,
     ) -> None:
         desc = _ContextDesc(
-            ctypes.sizeof(_ContextDesc), device, device_index, 0, 0, timeout_ms
+            ctypes.sizeof(_ContextDesc),
+            device,
+            _int(device_index, "device_index", 32),
+            0,
+            0,
+            _int(timeout_ms, "timeout_ms"),
         )
         handle, error = c_void_p(), _error()
         _check(
@@ -392,7 +406,9 @@ class Communicator(_Object):
         if (unique_id is None) == (name is None):
             raise ValueError("give either unique_id or name")
         desc = _CommDesc(ctypes.sizeof(_CommDesc))
-        desc.rank, desc.world, desc.timeout_ms = rank, world, timeout_ms
+        desc.rank = _int(rank, "rank", 32)
+        desc.world = _int(world, "world", 32)
+        desc.timeout_ms = _int(timeout_ms, "timeout_ms")
         if unique_id is not None:
             if len(unique_id) != 128:
                 raise ValueError(f"unique_id has {len(unique_id)} bytes, not 128")
@@ -486,12 +502,12 @@ class Workspace(_Object):
         text = None if signature is None else signature.encode()
         desc = _WorkspaceDesc(
             ctypes.sizeof(_WorkspaceDesc),
-            max_tokens,
-            hidden,
+            _int(max_tokens, "max_tokens"),
+            _int(hidden, "hidden"),
             dtype,
             int(require_fused) | int(batch_invariant) << 1,
-            token_limit,
-            timeout_ms,
+            _int(token_limit, "token_limit"),
+            _int(timeout_ms, "timeout_ms"),
             text,
             len(text or b""),
         )
@@ -528,7 +544,9 @@ class Workspace(_Object):
     def token_limit(self, hidden: int, dtype: DType) -> int:
         """The largest token count for which the fused path should run; -1: none."""
         with self._use() as handle:
-            limit: int = library().tandem_token_limit(handle, hidden, dtype)
+            limit: int = library().tandem_token_limit(
+                handle, _int(hidden, "hidden"), dtype
+            )
         return limit
 
     def set_fusion(self, enabled: bool) -> None:
@@ -573,7 +591,12 @@ class Workspace(_Object):
     ) -> None:
         """norm(residual + pre_norm(all_reduce(input) + bias)). Collective. On a GPU
         it launches on ``stream`` and returns."""
-        args = _NormArgs(ctypes.sizeof(_NormArgs), tokens, hidden, dtype)
+        args = _NormArgs(
+            ctypes.sizeof(_NormArgs),
+            _int(tokens, "tokens"),
+            _int(hidden, "hidden"),
+            dtype,
+        )
         args.flags = int(fallback) | int(batch_invariant) << 1
         args.stream = stream
         args.bias = bias

@@ -99,6 +99,11 @@ def test_errors():
     # A failed group stays so, and says it.
     with failing(Status.INVALID_ARGUMENT, "hidden is -8"):
         workspace.fused_all_reduce_norm(4, 8, DType.F32, **arguments)
+    with pytest.raises(ValueError, match="tokens is 18446744073709551619"):
+        workspace.fused_all_reduce_norm(2**64 + 3, 8, DType.F32, **arguments)
+    with pytest.raises(ValueError, match="rank is 4294967296"):
+        context = runtime.Context()
+        runtime.Communicator(context, 2**32, 1, unique_id=context.unique_id())
     with pytest.raises(ValueError, match="either unique_id or name"):
         runtime.Communicator(runtime.Context(), 0, 1)
     with pytest.raises(ValueError, match="3 bytes, not 128"):

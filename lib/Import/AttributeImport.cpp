@@ -261,8 +261,23 @@ bool GraphImporter::convertAttribute(NodeState &node,
   }
   if (!value)
     return false;
+  // An empty list does not show what it is a list of.
+  if (auto list = dyn_cast<ArrayAttr>(value);
+      list && list.empty() && proto.type() != AttributeProto::INTS)
+    addKind(node, name, proto.type());
   attributes.emplace_back(attributeName(node.kind, name), value);
   return true;
+}
+
+/// Notes the type of an attribute whose value does not show it.
+void GraphImporter::addKind(NodeState &node, StringRef name,
+                            AttributeProto::AttributeType type) {
+  const char *text = type == AttributeProto::FLOATS    ? "FLOATS"
+                     : type == AttributeProto::STRINGS ? "STRINGS"
+                     : type == AttributeProto::TENSORS ? "TENSORS"
+                     : type == AttributeProto::GRAPHS  ? "GRAPHS"
+                                                       : "TYPE_PROTOS";
+  node.kinds.push_back(builder.getNamedAttr(name, builder.getStringAttr(text)));
 }
 
 StringAttr GraphImporter::attributeName(const OpKind &kind, StringRef name) {

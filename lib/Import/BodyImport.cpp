@@ -80,6 +80,7 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
 
   importInitializers(scope, graph, inputs);
   importNodes(scope, graph.node());
+  node.bodies.push_back(bodyAttributes(scope, graph));
   SmallVector<Value> yielded;
   for (const ValueInfoProto &output : graph.output()) {
     Slot *slot = lookup(scope, output.name());
@@ -92,6 +93,35 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
   Attributes attributes;
   createOp(scope, node.location, yieldOp, {}, yielded, attributes);
   return region;
+}
+
+/// What the exporter needs of a body beside its nodes.
+DictionaryAttr GraphImporter::bodyAttributes(const Scope &scope,
+                                             const GraphProto &graph) {
+  NamedAttrList attributes;
+  if (!graph.name().empty())
+    attributes.set("name", builder.getStringAttr(graph.name()));
+  if (!graph.doc_string().empty())
+    attributes.set("doc_string", builder.getStringAttr(graph.doc_string()));
+  SmallVector<Attribute> inputs, dims;
+  bool hasDims = false;
+  for (const ValueInfoProto &input : graph.input()) {
+    const Slot *slot = lookup(scope, input.name());
+    if (!slot || slot->owner != &scope || slot->definition != Slot::kInput)
+      continue;
+    inputs.push_back(builder.getStringAttr(scope.prefix + input.name()));
+    scratch.clear();
+    appendDimParams(slot->info, scratch);
+    hasDims |= !scratch.empty();
+    dims.push_back(builder.getStringAttr(scratch));
+  }
+  if (!inputs.empty())
+    attributes.set("inputs", builder.getArrayAttr(inputs));
+  if (hasDims)
+    attributes.set("dim_params", builder.getArrayAttr(dims));
+  if (DictionaryAttr declared = declaredValues(graph))
+    attributes.set("value_info", declared);
+  return attributes.getDictionary(context);
 }
 
 /// What is still known of a value that an iteration replaces.
@@ -237,6 +267,9 @@ bool GraphImporter::importRegions(
           importBody(node, *graph, attribute->name(), {}, false, results));
       names.push_back(builder.getStringAttr(attribute->name()));
     }
+    if (attribute->type() == AttributeProto::GRAPHS &&
+        attribute->graphs_size() < 2)
+      addKind(node, attribute->name(), attribute->type());
   }
   if (!names.empty())
     attributes.emplace_back(regionsName, builder.getArrayAttr(names));

@@ -208,6 +208,8 @@ bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
   } else {
     return refuse("is not one that a Constant has");
   }
+  if (name != "value")
+    attributes.emplace_back(formName, builder.getStringAttr(name));
   attributes.emplace_back(valueName, value);
   return true;
 }

@@ -40,6 +40,10 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
       functionNameName(builder.getStringAttr("function_name")),
       domainNameName(builder.getStringAttr("domain_name")),
       regionsName(builder.getStringAttr("tandem.regions")),
+      bodiesName(builder.getStringAttr("tandem.bodies")),
+      formName(builder.getStringAttr("tandem.form")),
+      kindsName(builder.getStringAttr("tandem.kinds")),
+      overloadName(builder.getStringAttr("tandem.overload")),
       constantOp("onnx.Constant", context), noValueOp("onnx.NoValue", context),
       yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
       noneType(builder.getNoneType()),
@@ -148,11 +152,23 @@ bool GraphImporter::checkVersions() {
 DictionaryAttr GraphImporter::modelAttributes() {
   NamedAttrList attributes;
   attributes.set("ir_version", builder.getI64IntegerAttr(model.ir_version()));
-  NamedAttrList imports;
-  for (const auto &import : model.opset_import())
-    imports.set(domainName(canonicalDomain(import.domain())),
-                builder.getI64IntegerAttr(import.version()));
-  attributes.set("opset_imports", imports.getDictionary(context));
+  // Those of functions are among them, as their nodes are the model's now.
+  SmallVector<NamedAttribute> imports;
+  for (const auto &[domain, version] : opsets)
+    imports.push_back(builder.getNamedAttr(domainName(domain),
+                                           builder.getI64IntegerAttr(version)));
+  SmallVector<Attribute> otherOpsets;
+  for (const FunctionProto &function : model.functions())
+    for (const auto &import : function.opset_import()) {
+      StringRef domain = canonicalDomain(import.domain());
+      if (opsets.lookup(domain) != import.version())
+        otherOpsets.push_back(builder.getStringAttr(function.name() + ": " +
+                                                    domainName(domain) + " " +
+                                                    Twine(import.version())));
+    }
+  if (!otherOpsets.empty())
+    attributes.set("function_opsets", builder.getArrayAttr(otherOpsets));
+  attributes.set("opset_imports", builder.getDictionaryAttr(imports));
   auto addString = [&](StringRef name, const std::string &text) {
     if (!text.empty())
       attributes.set(name, builder.getStringAttr(text));
@@ -162,20 +178,85 @@ DictionaryAttr GraphImporter::modelAttributes() {
   addString("domain", model.domain());
   addString("doc_string", model.doc_string());
   addString("graph_name", model.graph().name());
+  addString("graph_doc_string", model.graph().doc_string());
+  if (DictionaryAttr declared = declaredValues(model.graph()))
+    attributes.set("value_info", declared);
+  if (!dimNames.empty())
+    attributes.set("dim_names", builder.getDictionaryAttr(dimNames));
   if (model.has_model_version())
     attributes.set("model_version",
                    builder.getI64IntegerAttr(model.model_version()));
-  NamedAttrList metadata;
-  for (const auto &entry : model.metadata_props())
-    if (!entry.key().empty())
-      metadata.push_back(builder.getNamedAttr(
-          entry.key(), builder.getStringAttr(entry.value())));
-  if (auto duplicate = metadata.findDuplicate())
-    modelError("the model's metadata has '" + duplicate->getName().getValue() +
-               "' twice");
-  else if (!metadata.empty())
-    attributes.set("metadata_props", metadata.getDictionary(context));
+  auto addMetadata = [&](StringRef name, StringRef owner, const auto &props) {
+    NamedAttrList metadata;
+    for (const auto &entry : props)
+      if (!entry.key().empty())
+        metadata.push_back(builder.getNamedAttr(
+            entry.key(), builder.getStringAttr(entry.value())));
+    if (auto duplicate = metadata.findDuplicate())
+      modelError("the " + owner + "'s metadata has '" +
+                 duplicate->getName().getValue() + "' twice");
+    else if (!metadata.empty())
+      attributes.set(name, metadata.getDictionary(context));
+  };
+  addMetadata("metadata_props", "model", model.metadata_props());
+  addMetadata("graph_metadata_props", "graph", model.graph().metadata_props());
+  // Initializers had to be inputs then; this is where they stood.
+  if (model.ir_version() < 4 && !model.graph().initializer().empty()) {
+    SmallVector<Attribute> inputs;
+    for (const ValueInfoProto &input : model.graph().input())
+      inputs.push_back(builder.getStringAttr(input.name()));
+    attributes.set("inputs", builder.getArrayAttr(inputs));
+  }
   return attributes.getDictionary(context);
+}
+
+/// Which values of `graph` have a value_info, for the exporter. Most graphs
+/// declare all of a kind or none, so it is the kinds that are mostly declared
+/// and the names of those values that differ. Null if all are declared.
+DictionaryAttr GraphImporter::declaredValues(const GraphProto &graph) {
+  llvm::StringSet<> declared, outputs;
+  for (const ValueInfoProto &info : graph.value_info())
+    if (info.has_type())
+      declared.insert(info.name());
+  for (const ValueInfoProto &output : graph.output())
+    outputs.insert(output.name());
+  struct Kind {
+    StringRef name;
+    SmallVector<StringRef> with, without;
+  };
+  Kind kinds[] = {
+      {"values", {}, {}}, {"constants", {}, {}}, {"initializers", {}, {}}};
+  auto add = [&](Kind &kind, StringRef name) {
+    if (!name.empty() && !outputs.contains(name))
+      (declared.contains(name) ? kind.with : kind.without).push_back(name);
+  };
+  for (const NodeProto &node : graph.node())
+    for (const std::string &output : node.output())
+      add(kinds[node.op_type() == "Constant" && node.domain().empty()], output);
+  llvm::StringSet<> inputs;
+  for (const ValueInfoProto &input : graph.input())
+    inputs.insert(input.name());
+  for (const TensorProto &tensor : graph.initializer())
+    if (!inputs.contains(tensor.name()))
+      add(kinds[2], tensor.name());
+
+  SmallVector<Attribute> names, exceptions;
+  bool isComplete = true;
+  for (const Kind &kind : kinds) {
+    bool isDeclared = kind.with.size() >= kind.without.size();
+    isComplete &= kind.without.empty();
+    if (isDeclared)
+      names.push_back(builder.getStringAttr(kind.name));
+    for (StringRef name : isDeclared ? kind.without : kind.with)
+      exceptions.push_back(builder.getStringAttr(name));
+  }
+  if (isComplete)
+    return {};
+  NamedAttrList result;
+  result.set("declared", builder.getArrayAttr(names));
+  if (!exceptions.empty())
+    result.set("except", builder.getArrayAttr(exceptions));
+  return result.getDictionary(context);
 }
 
 OwningOpRef<ModuleOp> GraphImporter::run() {
@@ -183,11 +264,11 @@ OwningOpRef<ModuleOp> GraphImporter::run() {
     return nullptr;
   Location location = FileLineColLoc::get(fileName, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
-  (*module)->setAttr("tandem.onnx", modelAttributes());
   auto function =
       func::FuncOp::create(location, "main", builder.getFunctionType({}, {}));
   module->push_back(function);
   importMain(function);
+  (*module)->setAttr("tandem.onnx", modelAttributes());
   if (numErrors != 0)
     return nullptr;
   return module;

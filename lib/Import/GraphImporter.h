@@ -159,6 +159,10 @@ private:
     ArrayRef<Slot *> outputs;
     SmallVector<const AttributeProto *, 4> attributes;
     SmallVector<ValueInfo, 2> infos;
+    /// What to keep of each of its graphs, in the order of the regions.
+    SmallVector<Attribute, 2> bodies;
+    /// The types of attributes that are empty lists.
+    SmallVector<NamedAttribute, 1> kinds;
   };
 
   //===--------------------------------------------------------------------===//
@@ -185,6 +189,7 @@ private:
                  const Twine &owner);
   bool collectFunctions();
   DictionaryAttr modelAttributes();
+  DictionaryAttr declaredValues(const GraphProto &graph);
   void importMain(func::FuncOp function);
   const OpKind &kindOf(const NodeProto &node);
 
@@ -231,6 +236,8 @@ private:
                                      ArrayRef<ValueInfo> given, bool checkCount,
                                      SmallVectorImpl<ValueInfo> &results);
 
+  DictionaryAttr bodyAttributes(const Scope &scope, const GraphProto &graph);
+
   //===--------------------------------------------------------------------===//
   // Nodes
   //===--------------------------------------------------------------------===//
@@ -240,6 +247,8 @@ private:
   bool resolveAttributes(NodeState &node);
   bool convertAttribute(NodeState &node, const AttributeProto &proto,
                         Attributes &attributes);
+  void addKind(NodeState &node, StringRef name,
+               AttributeProto::AttributeType type);
   bool importConstant(NodeState &node, Attributes &attributes);
   bool importRegions(NodeState &node,
                      SmallVectorImpl<std::unique_ptr<Region>> &regions,
@@ -289,12 +298,15 @@ private:
   /// Attributes of function bodies with the caller's values.
   std::deque<AttributeProto> substituted;
 
+  /// Names of dims that had to be spelled otherwise.
+  SmallVector<NamedAttribute> dimNames;
   llvm::StringMap<int64_t> symbolIds;
   std::vector<StringRef> symbolNames;
 
   /// Names of attributes, looked up once.
   StringAttr outputsName, dimParamsName, nodeNameName, valueName,
-      initializerName, functionNameName, domainNameName, regionsName;
+      initializerName, functionNameName, domainNameName, regionsName,
+      bodiesName, formName, kindsName, overloadName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
   Type noneType, signedInt64;

@@ -212,7 +212,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   }
   if (scope.callAttributes)
     location = CallSiteLoc::get(location, scope.callLocation);
-  NodeState node{proto, index, kind, scope, location, inputs, outputs, {}, {}};
+  NodeState node{proto,  index,   kind, scope, location,
+                 inputs, outputs, {},   {},    {}};
   node.infos.resize(outputs.size());
   if (!charge(256 + 48 * (inputs.size() + outputs.size())))
     return;
@@ -236,6 +237,10 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
         return abandon(node);
     if (!importRegions(node, regions, attributes))
       return abandon(node);
+    if (!node.kinds.empty())
+      attributes.emplace_back(kindsName, builder.getDictionaryAttr(node.kinds));
+    if (!node.bodies.empty())
+      attributes.emplace_back(bodiesName, builder.getArrayAttr(node.bodies));
     if (kind.infer && !inferOutputs(node))
       return abandon(node);
   }
@@ -261,6 +266,9 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     attributes.emplace_back(functionNameName, kind.customName);
     attributes.emplace_back(domainNameName, kind.customDomain);
   }
+  if (!proto.overload().empty())
+    attributes.emplace_back(overloadName,
+                            builder.getStringAttr(proto.overload()));
   SmallVector<Value, 4> operands;
   for (const Slot *slot : inputs)
     operands.push_back(valueOf(scope, slot));

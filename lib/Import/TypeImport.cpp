@@ -56,8 +56,12 @@ bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape,
     std::replace(key.begin(), key.end(), ',', ';');
     auto [entry, isNew] =
         symbolIds.try_emplace(key, static_cast<int64_t>(symbolNames.size()));
-    if (isNew)
+    if (isNew) {
       symbolNames.push_back(entry->getKey());
+      if (name.contains(','))
+        dimNames.push_back(
+            builder.getNamedAttr(key, builder.getStringAttr(name)));
+    }
     info.dims.push_back(SymInt::symbol(entry->second));
   }
   return true;

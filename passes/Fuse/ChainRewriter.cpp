@@ -9,6 +9,7 @@
 #include "ChainRewriter.h"
 
 #include "FusedOps.h"
+#include "Spelling.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -63,6 +64,8 @@ private:
   SmallVector<Value, 3> getReplacedValues() const;
   SmallVector<Value, 3> buildFused(Value input);
   SmallVector<Value, 3> buildFallback();
+  /// Has `op`, whose results stand for the replaced values, tell their names.
+  void keepNames(Operation *op);
   void eraseChain();
 
   RewriterBase &rewriter;
@@ -238,6 +241,20 @@ SmallVector<Value, 3> ChainRewriter::buildFallback() {
       getReplacedValues(), [&](Value value) { return mapping.lookup(value); });
 }
 
+void ChainRewriter::keepNames(Operation *op) {
+  SmallVector<StringRef, 3> names, dims;
+  for (Value value : getReplacedValues()) {
+    names.push_back(getSourceName(value));
+    dims.push_back(getDimNames(value));
+  }
+  auto set = [&](StringRef attrName, ArrayRef<StringRef> texts) {
+    if (!llvm::all_of(texts, [](StringRef text) { return text.empty(); }))
+      op->setDiscardableAttr(attrName, rewriter.getStrArrayAttr(texts));
+  };
+  set("tandem.outputs", names);
+  set("tandem.dim_params", dims);
+}
+
 void ChainRewriter::eraseChain() {
   SmallVector<Operation *> ops{chain.norm};
   llvm::append_range(ops, llvm::reverse(chain.interior));
@@ -277,12 +294,17 @@ void ChainRewriter::run() {
     rewriter.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(rewriter, loc, buildFallback());
     results = llvm::to_vector<3>(ValueRange(branch.getResults()));
+    keepNames(branch);
     last = branch;
   } else {
     results = buildFused(input);
     last = rewriter.getInsertionBlock()->empty()
                ? nullptr
                : &*std::prev(rewriter.getInsertionPoint());
+    // Behind views the names are those of others.
+    if (chain.viewsAfter.empty())
+      if (auto fused = results.front().getDefiningOp<FusedAllReduceNormOp>())
+        keepNames(fused);
   }
   for (Operation *op : chain.movedDown) {
     rewriter.moveOpAfter(op, last);

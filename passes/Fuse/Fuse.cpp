@@ -16,6 +16,7 @@
 #include "MergeAllReduces.h"
 #include "Movability.h"
 #include "Signature.h"
+#include "Spelling.h"
 #include "VersionFunction.h"
 
 #include "tandem/Analysis/SymbolicShape.h"
@@ -467,6 +468,7 @@ void TandemFusePass::runOnOperation() {
   if (auto file = module.getLoc()->findInstanceOf<FileLineColLoc>())
     result.model = file.getFilename().str();
 
+  ArrayAttr allReduceNodes = collectAllReduceNodes(module);
   SmallVector<Operation *> functions;
   module.walk<WalkOrder::PreOrder>([&](FunctionOpInterface function) {
     // The other version of a function is what a fallback is of a chain.
@@ -477,8 +479,11 @@ void TandemFusePass::runOnOperation() {
     fuseFunction(function);
   fuseFunction(module);
 
-  if (changed)
+  if (changed) {
     writeSignature(module);
+    if (allReduceNodes)
+      module->setAttr(allReduceNodesAttrName, allReduceNodes);
+  }
   const auto &handler =
       getContext().getLoadedDialect<TandemDialect>()->getFusionReportHandler();
   if (handler)

@@ -34,6 +34,9 @@ Input
 Output, -o FILE (default: text on standard output)
   NAME.mlir      MLIR text.
   NAME.mlirbc    MLIR bytecode: smaller, and exact.
+  NAME.onnx      An ONNX model, of input that came from one. Fused ops are
+                 ops of the domain ai.tandem, with function bodies for runtimes
+                 that do not know them.
   It is written whole at the end, or not at all.
 
 Examples
@@ -43,6 +46,8 @@ Examples
     fusion-opt model.onnx --tandem-fuse-pipeline="report=report.json" -o fused.mlir
   The reasons as remarks, for people:
     fusion-opt model.onnx --remarks-filter=tandem-fuse -o /dev/null
+  An ONNX model for ONNX Runtime, with its weights copied beside it:
+    fusion-opt model.onnx --weights=copy -o fused/model.onnx
   Fuse up to 1024 tokens, and fail if any all-reduce is left:
     fusion-opt model.onnx --tandem-fuse-pipeline="max-tokens=1024 require=all" -o fused.mlir
   Import only, to look at the graph:
@@ -65,6 +70,11 @@ Flags used most
   --mlir-timing               Say where the time went.
   --verify-each               Check the graph after each pass, also where no
                               pass is named; else only what is written.
+  --weights=keep|link|copy    External weights of ONNX output in another folder:
+                              leave them, make hard links, or copy them.
+  --external-data-dir=DIR     Where they are. Default: the input's folder.
+  --onnx-guard=if|op          ONNX output checks the token count in an If node
+                              (default) or inside the fused op.
   --verify-roundtrip          Check that the IR reads back as it is written.
   --help-hidden               All passes and flags of MLIR's mlir-opt: they
                               all work here. Those about source text, such as

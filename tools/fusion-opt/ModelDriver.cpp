@@ -18,6 +18,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Remark/RemarkStreamer.h"
@@ -30,6 +31,7 @@
 #include "llvm/Remarks/RemarkFormat.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -78,12 +80,12 @@ static bool wasGiven(StringRef option) {
 
 /// Puts the passes of the command line into `pm`; where it names none, the
 /// default. An empty --pass-pipeline names none on purpose.
-static LogicalResult setupPasses(PassManager &pm,
+static LogicalResult setupPasses(PassManager &pm, bool isModel,
                                  const MlirOptMainConfig &config) {
   pm.enableVerifier(config.shouldVerifyPasses());
   if (failed(config.setupPassPipeline(pm)))
     return failure();
-  if (!pm.empty() || wasGiven("pass-pipeline"))
+  if (!isModel || !pm.empty() || wasGiven("pass-pipeline"))
     return success();
   if (failed(parsePassPipeline("tandem-fuse-pipeline", pm)))
     return failure();
@@ -96,6 +98,12 @@ static LogicalResult setupPasses(PassManager &pm,
     llvm::errs() << '\n';
   }
   return success();
+}
+
+/// The folder in which weights are looked for when MLIR text does not say.
+static std::string folderOf(StringRef path) {
+  StringRef folder = llvm::sys::path::parent_path(path);
+  return folder.empty() ? "." : folder.str();
 }
 
 static LogicalResult printModule(ModuleOp module, raw_ostream &os,
@@ -120,7 +128,8 @@ static LogicalResult printModule(ModuleOp module, raw_ostream &os,
 }
 
 FailureOr<std::optional<FusionCount>>
-mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
+mlir::tandem::runOnModel(StringRef path, bool isModel, raw_ostream &os,
+                         const std::optional<OnnxExportOptions> &onnx,
                          DialectRegistry &registry,
                          const MlirOptMainConfig &config) {
   // A graph takes some 25 times the memory of its file, without the weights,
@@ -165,11 +174,13 @@ mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
   if (failed(applyPassManagerCLOptions(pm)))
     return failure();
   pm.enableTiming(timing);
-  if (failed(setupPasses(pm, config)))
+  if (failed(setupPasses(pm, isModel, config)))
     return failure();
 
   TimingScope importTiming = timing.nest("Import");
-  ModuleOp module = importOnnxFile(path, &context).release();
+  ModuleOp module = (isModel ? importOnnxFile(path, &context)
+                             : parseSourceFile<ModuleOp>(path, &context))
+                        .release();
   importTiming.stop();
   if (!module)
     return failure();
@@ -189,7 +200,15 @@ mlir::tandem::runOnModel(StringRef path, raw_ostream &os,
   TimingScope outputTiming = timing.nest("Output");
   if (config.shouldVerifyPasses() && failed(verify(module)))
     return failure();
-  if (failed(printModule(module, os, config)))
+  if (!onnx) {
+    if (failed(printModule(module, os, config)))
+      return failure();
+    return count;
+  }
+  OnnxExportOptions exportOptions = *onnx;
+  if (!isModel && exportOptions.externalDataDir.empty())
+    exportOptions.externalDataDir = folderOf(path);
+  if (failed(exportOnnx(module, os, exportOptions)))
     return failure();
   return count;
 }

@@ -9,6 +9,8 @@
 #ifndef TANDEM_TOOLS_FUSIONOPT_MODELDRIVER_H
 #define TANDEM_TOOLS_FUSIONOPT_MODELDRIVER_H
 
+#include "tandem/Export/OnnxExport.h"
+
 #include "mlir/Support/LLVM.h"
 
 #include <cstddef>
@@ -26,13 +28,15 @@ struct FusionCount {
   size_t missed = 0;
 };
 
-/// Does for the ONNX model in the file `path` what MlirOptMain does for MLIR
-/// text: imports it, runs the passes that `config` names (by default
-/// tandem-fuse-pipeline), and prints the module to `os`. Prints all errors.
-/// Returns the count if tandem-fuse ran.
+/// Does for ONNX models what MlirOptMain does for MLIR text: reads the file
+/// `path` (`isModel`: an ONNX model; else MLIR), runs the passes that `config`
+/// names (on a model by default tandem-fuse-pipeline), and writes the module to
+/// `os`, as an ONNX model if `onnx` is given. Prints all errors. Returns the
+/// count if tandem-fuse ran.
 FailureOr<std::optional<FusionCount>>
-runOnModel(StringRef path, raw_ostream &os, DialectRegistry &registry,
-           const MlirOptMainConfig &config);
+runOnModel(StringRef path, bool isModel, raw_ostream &os,
+           const std::optional<OnnxExportOptions> &onnx,
+           DialectRegistry &registry, const MlirOptMainConfig &config);
 
 } // namespace tandem
 } // namespace mlir

@@ -12,8 +12,10 @@
 
 #include "Help.h"
 #include "ModelDriver.h"
-#include "OutputFile.h"
 #include "RoundTrip.h"
+
+#include "../common/ExportFlags.h"
+#include "../common/OutputFile.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/Pass.h"
@@ -44,7 +46,7 @@ static bool looksLikeModel(StringRef contents) {
 }
 
 /// Rejects the flags that mean nothing for a model, since it has no text.
-static LogicalResult checkModelFlags(StringRef path,
+static LogicalResult checkModelFlags(StringRef path, bool isOutput,
                                      const MlirOptMainConfig &config) {
   StringRef flag;
   if (!config.inputSplitMarker().empty())
@@ -59,6 +61,9 @@ static LogicalResult checkModelFlags(StringRef path,
     flag = "--irdl-file";
   else
     return success();
+  if (isOutput)
+    return fail(flag + " is for MLIR output, and '" + path +
+                "' is an ONNX model");
   return fail(flag + " is for MLIR input, and '" + path +
               "' is an ONNX model; import it first: fusion-opt " + path +
               " --pass-pipeline=\"builtin.module()\" -o graph.mlir");
@@ -96,10 +101,6 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     return success();
   }
 
-  if (outputPath.ends_with(".onnx"))
-    return fail("cannot write '" + outputPath +
-                "': ONNX output is not there yet; name a .mlir or .mlirbc "
-                "file");
   if (outputPath.ends_with(".mlirbc"))
     config.emitBytecode(true);
 
@@ -116,16 +117,25 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   if (isModel && input == "-")
     return fail("an ONNX model can't come from standard input: its weights "
                 "are found beside its file; name the file");
-  if (isModel && failed(checkModelFlags(input, config)))
+  bool writesModel = outputPath.ends_with(".onnx");
+  if ((isModel && failed(checkModelFlags(input, false, config))) ||
+      (writesModel && failed(checkModelFlags(outputPath, true, config))))
     return failure();
+  if (writesModel && input == "-")
+    return fail("an ONNX model can't be made of standard input: its weights "
+                "are found beside the input; name the file");
 
   OutputFile output;
   if (failed(output.open(outputPath, error)))
     return fail(error);
   std::optional<FusionCount> count;
-  if (isModel) {
+  if (isModel || writesModel) {
     contents.reset();
-    auto counted = runOnModel(input, output.os(), registry, config);
+    std::optional<OnnxExportOptions> onnx;
+    if (writesModel)
+      onnx = getExportFlags(outputPath);
+    auto counted =
+        runOnModel(input, isModel, output.os(), onnx, registry, config);
     if (failed(counted))
       return failure();
     count = *counted;
@@ -155,6 +165,7 @@ int main(int argc, char **argv) {
       return 0;
     }
   }
+  registerExportFlags();
   llvm::cl::SetVersionPrinter(printVersion);
   auto [input, output] = registerAndParseCLIOptions(
       argc, argv, "fusion-opt: mlir-opt with Tandem, for ONNX models too\n",

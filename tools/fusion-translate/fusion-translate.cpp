@@ -11,18 +11,24 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/ExportFlags.h"
+#include "../common/OutputFile.h"
+
 #include "tandem/Import/OnnxImport.h"
+#include "tandem/Registration/Registration.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -32,17 +38,26 @@ static constexpr const char help[] =
     R"help(fusion-translate: turns a model from one format into another.
 
 Usage: fusion-translate --import-onnx MODEL.onnx [OPTION...] [-o OUTPUT]
+       fusion-translate --export-onnx INPUT [OPTION...] -o MODEL.onnx
 
   --import-onnx             Read an ONNX model and write it as MLIR: each node
                             becomes an op "onnx.<OpType>" with the node's name,
                             its types and shapes worked out. Weights in
                             external files are not read and need not be there.
+  --export-onnx             Write an ONNX model. INPUT is MLIR text or bytecode
+                            that came from one, or an ONNX model.
+  --weights=keep|link|copy  With --export-onnx into another folder: leave the
+                            external weights where they are (references are
+                            rewritten if the weights are below that folder),
+                            make hard links, or copy them.
+  --onnx-guard=if|op        With --export-onnx: check the token count in an If
+                            node, or inside the fused op.
   -o FILE                   Where to write. FILE.mlirbc is MLIR bytecode, any
                             other name MLIR text; - is standard output, and the
                             default.
   --emit-bytecode           Write MLIR bytecode whatever the file is called.
   --external-data-dir=DIR   The folder of the model's external data files.
-                            Default: the model's own folder.
+                            Default: the input's own folder.
   --mlir-print-debuginfo    Write locations: model file, node number and name.
   --mlir-elide-elementsattrs-if-larger=N
                             Leave out constants of more than N elements.
@@ -96,10 +111,10 @@ static int importModel(StringRef input, StringRef output, bool emitBytecode,
   if (!module || failed(verify(*module)))
     return 1;
 
-  std::error_code code;
-  llvm::ToolOutputFile file(output, code, llvm::sys::fs::OF_None);
-  if (code)
-    return fail("cannot write '" + output + "': " + code.message());
+  OutputFile file;
+  std::string error;
+  if (failed(file.open(output, error)))
+    return fail(error);
   if (emitBytecode || output.ends_with(".mlirbc")) {
     if (failed(writeBytecodeToFile(*module, file.os())))
       return 1;
@@ -108,13 +123,61 @@ static int importModel(StringRef input, StringRef output, bool emitBytecode,
     module->print(file.os(), OpPrintingFlags().assumeVerified());
     file.os() << '\n';
   }
-  file.os().flush();
-  if (file.os().has_error()) {
-    code = file.os().error();
-    file.os().clear_error();
-    return fail("cannot write '" + output + "': " + code.message());
+  if (failed(file.commit(error)))
+    return fail(error);
+  return 0;
+}
+
+static int exportModel(StringRef input, StringRef output,
+                       OnnxExportOptions options) {
+  if (input == "-")
+    return fail("--export-onnx can't read standard input: weights are found "
+                "beside the input's file; name the file");
+  if (output == "-" && llvm::outs().is_displayed())
+    return fail("an ONNX model is no text; name a file with -o");
+  bool isModel = isOnnxFileName(input);
+  if (output != "-" && !isOnnxFileName(output))
+    return fail("--export-onnx writes an ONNX model, and '" + output +
+                "' does not end in .onnx");
+
+  DialectRegistry registry;
+  // Whatever the module holds must parse, so that it can be told what of it has
+  // no ONNX form.
+  registerToolDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // Faults of MLIR text are told as MLIR tells them, those of a model by node.
+  llvm::SourceMgr sources;
+  std::optional<SourceMgrDiagnosticHandler> textHandler;
+  std::optional<ScopedDiagnosticHandler> modelHandler;
+  if (isModel)
+    modelHandler.emplace(&context, [](Diagnostic &diagnostic) {
+      printOnnxDiagnostic(diagnostic, llvm::errs());
+      return success();
+    });
+  else
+    textHandler.emplace(sources, &context);
+  OwningOpRef<ModuleOp> module;
+  if (isModel) {
+    OnnxImportOptions importOptions;
+    importOptions.externalDataDir = options.externalDataDir;
+    module = importOnnxFile(input, &context, importOptions);
+  } else {
+    module = parseSourceFile<ModuleOp>(input, sources, &context);
+    if (options.externalDataDir.empty()) {
+      StringRef folder = llvm::sys::path::parent_path(input);
+      options.externalDataDir = folder.empty() ? "." : folder.str();
+    }
   }
-  file.keep();
+  if (!module)
+    return 1;
+  OutputFile file;
+  std::string error;
+  if (failed(file.open(output, error)))
+    return fail(error);
+  if (failed(exportOnnx(*module, file.os(), options)))
+    return 1;
+  if (failed(file.commit(error)))
+    return fail(error);
   return 0;
 }
 
@@ -134,6 +197,8 @@ int main(int argc, char **argv) {
 
   llvm::cl::opt<bool> importOnnx("import-onnx",
                                  llvm::cl::desc("Read an ONNX model"));
+  llvm::cl::opt<bool> exportOnnxFlag("export-onnx",
+                                     llvm::cl::desc("Write an ONNX model"));
   llvm::cl::opt<std::string> input(llvm::cl::Positional,
                                    llvm::cl::desc("<model>"));
   llvm::cl::opt<std::string> output("o", llvm::cl::desc("Output file"),
@@ -141,18 +206,19 @@ int main(int argc, char **argv) {
                                     llvm::cl::init("-"));
   llvm::cl::opt<bool> emitBytecode("emit-bytecode",
                                    llvm::cl::desc("Write MLIR bytecode"));
-  llvm::cl::opt<std::string> externalDataDir(
-      "external-data-dir", llvm::cl::desc("Folder of external data files"),
-      llvm::cl::value_desc("folder"));
+  registerExportFlags();
   registerAsmPrinterCLOptions();
   registerMLIRContextCLOptions();
   llvm::cl::ParseCommandLineOptions(argc, argv, "fusion-translate\n");
 
-  if (!importOnnx)
-    return fail("say what to do: --import-onnx (see --help)");
+  if (importOnnx == exportOnnxFlag)
+    return fail("say what to do: --import-onnx or --export-onnx (see --help)");
   if (input.empty())
     return fail("no model is named (see --help)");
+  OnnxExportOptions exportOptions = getExportFlags(output);
+  if (exportOnnxFlag)
+    return exportModel(input, output, exportOptions);
   OnnxImportOptions options;
-  options.externalDataDir = externalDataDir;
+  options.externalDataDir = exportOptions.externalDataDir;
   return importModel(input, output, emitBytecode, options);
 }

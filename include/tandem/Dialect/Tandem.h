@@ -57,6 +57,11 @@ namespace mlir::tandem {
 /// dynamic, or where the product does not fit 64 bits.
 std::optional<int64_t> getStaticTokenCount(ArrayRef<int64_t> shape);
 
+/// Attribute of a module in which ops were fused: the ONNX nodes that the
+/// source had for an all-reduce, by group and reduction, for the exporter.
+inline constexpr StringLiteral
+    allReduceNodesAttrName("tandem.all_reduce_nodes");
+
 } // namespace mlir::tandem
 
 #endif // TANDEM_DIALECT_TANDEM_H

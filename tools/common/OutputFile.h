@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_TOOLS_FUSIONOPT_OUTPUTFILE_H
-#define TANDEM_TOOLS_FUSIONOPT_OUTPUTFILE_H
+#ifndef TANDEM_TOOLS_COMMON_OUTPUTFILE_H
+#define TANDEM_TOOLS_COMMON_OUTPUTFILE_H
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/FileSystem.h"
@@ -53,4 +53,4 @@ private:
 
 } // namespace mlir::tandem
 
-#endif // TANDEM_TOOLS_FUSIONOPT_OUTPUTFILE_H
+#endif // TANDEM_TOOLS_COMMON_OUTPUTFILE_H

@@ -1,0 +1,1138 @@
+//===- GraphExporter.cpp - MLIR regions to ONNX graphs -===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GraphExporter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+using namespace mlir::tandem::onnx;
+using ::tandem_onnx::AttributeProto;
+using ::tandem_onnx::TensorProto;
+using ::tandem_onnx::ValueInfoProto;
+
+/// Ops that compute with sizes and conditions, or do nothing in ONNX. Written
+/// only where something reads them.
+static bool isHelper(Operation &op) {
+  return isa<tensor::CastOp, tensor::EmptyOp, tensor::DimOp,
+             tensor::CollapseShapeOp, arith::ConstantOp, arith::MulIOp,
+             arith::CmpIOp, arith::AndIOp, arith::MinSIOp, arith::IndexCastOp,
+             TokenLimitOp>(op);
+}
+
+static bool isOnnx(Operation &op) {
+  return op.getName().getDialectNamespace() == "onnx";
+}
+
+static bool isOnnx(Operation &op, StringRef type) {
+  return isOnnx(op) && op.getName().stripDialect() == type;
+}
+
+static bool hasSource(Operation &op) {
+  return isa<AllReduceOp, AddOp, RMSNormOp>(op) && !op.getRegion(0).empty();
+}
+
+/// Whether `op` can be written as ONNX.
+static bool hasOnnxForm(Operation &op) {
+  if (isOnnx(op))
+    return true;
+  if (isa<AllReduceOp, AddOp, RMSNormOp>(op))
+    return !hasSource(op) &&
+           op.getNumOperands() == (isa<AllReduceOp>(op) ? 1 : 2);
+  if (auto fused = dyn_cast<FusedAllReduceNormOp>(op))
+    return !fused.getWorkspace() && !fused.getStream();
+  if (auto limit = dyn_cast<TokenLimitOp>(op))
+    return !limit.getWorkspace();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<IntegerAttr>(constant.getValue());
+  if (auto compare = dyn_cast<arith::CmpIOp>(op))
+    return compare.getPredicate() < arith::CmpIPredicate::ult;
+  if (auto dim = dyn_cast<tensor::DimOp>(op))
+    return dim.getConstantIndex().has_value();
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return collapse.getResultType().getRank() == 1;
+  return isHelper(op) || isa<func::FuncOp, func::ReturnOp, func::CallOp,
+                             scf::IfOp, scf::YieldOp>(op);
+}
+
+GraphExporter::GraphExporter(ModuleOp module, ::tandem_onnx::ModelProto &model,
+                             const OnnxExportOptions &options)
+    : module(module), model(model), options(options),
+      converter(module.getContext()), symbols(module), saver(allocator) {}
+
+bool GraphExporter::fail(Operation &op, const Twine &message) {
+  InFlightDiagnostic diagnostic = emitError(op.getLoc());
+  diagnostic << "cannot be exported to ONNX: ";
+  if (auto name = op.getAttrOfType<StringAttr>("onnx_node_name"))
+    diagnostic << "node '" << name.getValue() << "' (" << op.getName() << "): ";
+  else
+    diagnostic << op.getName() << ": ";
+  diagnostic << message;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+LogicalResult GraphExporter::findFunction() {
+  fields = module->getAttrOfType<DictionaryAttr>("tandem.onnx");
+  if (!fields)
+    return emitError(module.getLoc())
+           << "the module has no attribute 'tandem.onnx': only what came from "
+              "an ONNX model can be exported to ONNX";
+  main = symbols.lookup<func::FuncOp>("main");
+  if (!main || main.isExternal())
+    return emitError(module.getLoc()) << "there is no function @main to export";
+  if (auto others = fields.getAs<ArrayAttr>("function_opsets"))
+    return emitError(module.getLoc())
+           << "the model's functions were written for other opsets than the "
+              "model ("
+           << others << "), and their nodes are the model's now; convert the "
+           << "functions to the model's opset first";
+  return success();
+}
+
+LogicalResult GraphExporter::checkOps() {
+  struct Entry {
+    unsigned count = 0;
+    Operation *first = nullptr;
+  };
+  llvm::MapVector<OperationName, Entry> bad;
+  bool isRaised = false;
+  auto add = [&](Operation &op) {
+    Entry &entry = bad[op.getName()];
+    if (entry.count++ == 0)
+      entry.first = &op;
+    isRaised |= hasSource(op);
+  };
+  module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op == module)
+      return WalkResult::advance();
+    if (auto function = dyn_cast<func::FuncOp>(op)) {
+      bool isGood = function.isExternal() || function.getBody().hasOneBlock();
+      for (Type type : function.getArgumentTypes())
+        isGood &= isa<TensorType, OpaqueType, NoneType>(type);
+      if (!isGood)
+        add(*op);
+      return WalkResult::advance();
+    }
+    if (!hasOnnxForm(*op)) {
+      add(*op);
+      return WalkResult::skip();
+    }
+    for (Region &region : op->getRegions()) {
+      bool isGood = region.empty() || region.hasOneBlock();
+      if (isOnnx(*op))
+        isGood = region.hasOneBlock() && !region.front().empty() &&
+                 isOnnx(region.front().back(), "Yield");
+      if (!isGood)
+        add(*op);
+    }
+    return WalkResult::advance();
+  });
+  if (bad.empty())
+    return success();
+  InFlightDiagnostic diagnostic = emitError(module.getLoc());
+  diagnostic << "the module has ops without an ONNX form:";
+  const char *separator = " ";
+  for (auto &[name, entry] : bad) {
+    diagnostic << separator << name;
+    if (auto function = dyn_cast<func::FuncOp>(entry.first))
+      diagnostic << " @" << function.getSymName()
+                 << " (several blocks, or arguments that are no tensors)";
+    if (entry.count > 1)
+      diagnostic << " (" << entry.count << " times)";
+    separator = ", ";
+  }
+  if (isRaised)
+    diagnostic << "; run tandem-restore first";
+  for (auto &[name, entry] : bad)
+    diagnostic.attachNote(entry.first->getLoc())
+        << "the first " << name << " is here";
+  return failure();
+}
+
+void GraphExporter::writeModelFields() {
+  auto text = [&](StringRef name) {
+    auto value = fields.getAs<StringAttr>(name);
+    return value ? value.getValue().str() : std::string();
+  };
+  auto set = [&](StringRef name, auto &&setter) {
+    if (std::string value = text(name); !value.empty())
+      setter(value);
+  };
+  auto version = fields.getAs<IntegerAttr>("ir_version");
+  model.set_ir_version(version ? version.getInt() : 10);
+  set("producer_name", [&](auto &v) { model.set_producer_name(v); });
+  set("producer_version", [&](auto &v) { model.set_producer_version(v); });
+  set("domain", [&](auto &v) { model.set_domain(v); });
+  set("doc_string", [&](auto &v) { model.set_doc_string(v); });
+  if (auto number = fields.getAs<IntegerAttr>("model_version"))
+    model.set_model_version(number.getInt());
+  auto &graph = *model.mutable_graph();
+  graph.set_name(text("graph_name"));
+  set("graph_doc_string", [&](auto &v) { graph.set_doc_string(v); });
+
+  if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
+    for (NamedAttribute entry : imports) {
+      auto number = dyn_cast<IntegerAttr>(entry.getValue());
+      if (!number)
+        continue;
+      StringRef domain = entry.getName().getValue();
+      auto *import = model.add_opset_import();
+      import->set_domain(domain == "ai.onnx" ? "" : domain.str());
+      import->set_version(number.getInt());
+      if (domain == "ai.onnx")
+        opset = number.getInt();
+    }
+  auto addMetadata = [](DictionaryAttr entries, auto *props, StringRef except) {
+    if (!entries)
+      return;
+    for (NamedAttribute entry : entries) {
+      auto value = dyn_cast<StringAttr>(entry.getValue());
+      if (!value || entry.getName() == except)
+        continue;
+      auto *added = props->Add();
+      added->set_key(entry.getName().str());
+      added->set_value(value.getValue().str());
+    }
+  };
+  auto signature = module->getAttrOfType<ArrayAttr>("tandem.signature");
+  addMetadata(fields.getAs<DictionaryAttr>("metadata_props"),
+              model.mutable_metadata_props(),
+              signature ? "tandem.signature" : "");
+  addMetadata(fields.getAs<DictionaryAttr>("graph_metadata_props"),
+              graph.mutable_metadata_props(), "");
+  if (signature) {
+    // What the ranks' files decided, to be compared.
+    std::string lines;
+    for (Attribute line : signature)
+      if (auto value = dyn_cast<StringAttr>(line))
+        lines += (lines.empty() ? "" : "\n") + value.getValue().str();
+    auto *added = model.add_metadata_props();
+    added->set_key("tandem.signature");
+    added->set_value(lines);
+  }
+}
+
+static StringRef argText(func::FuncOp function, unsigned index,
+                         StringRef name) {
+  auto value = function.getArgAttrOfType<StringAttr>(index, name);
+  return value ? value.getValue() : StringRef();
+}
+
+static StringRef resultText(func::FuncOp function, unsigned index,
+                            StringRef name) {
+  auto value = function.getResultAttrOfType<StringAttr>(index, name);
+  return value ? value.getValue() : StringRef();
+}
+
+LogicalResult GraphExporter::run() {
+  if (failed(findFunction()) || failed(checkOps()))
+    return failure();
+  writeModelFields();
+  converter.setDimNames(fields.getAs<DictionaryAttr>("dim_names"));
+  tandemOps = std::make_unique<TandemOpWriter>(module, model, converter, opset);
+
+  module.walk([&](Operation *op) {
+    if (auto list = op->getAttrOfType<ArrayAttr>("tandem.outputs"))
+      for (Attribute name : list)
+        if (auto text = dyn_cast<StringAttr>(name))
+          reserved.insert(text.getValue());
+    if (auto name = op->getAttrOfType<StringAttr>("onnx_node_name"))
+      reservedNodes.insert(name.getValue());
+    if (auto bodies = op->getAttrOfType<ArrayAttr>("tandem.bodies"))
+      for (Attribute body : bodies)
+        if (auto entries = dyn_cast<DictionaryAttr>(body))
+          if (auto inputs = entries.getAs<ArrayAttr>("inputs"))
+            for (Attribute input : inputs)
+              if (auto text = dyn_cast<StringAttr>(input))
+                reserved.insert(text.getValue());
+  });
+  for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i)
+    reserved.insert(argText(main, i, "onnx.name"));
+  for (unsigned i = 0, e = main.getNumResults(); i != e; ++i) {
+    reserved.insert(resultText(main, i, "onnx.name"));
+    claimed.insert(resultText(main, i, "onnx.name"));
+  }
+
+  GraphProto &graph = *model.mutable_graph();
+  Scope scope = makeScope(&graph, fields);
+  scope.ownsInitializers = true;
+  scope.site = "tandem";
+  Block &body = main.getBody().front();
+  auto terminator = dyn_cast<func::ReturnOp>(body.back());
+  if (!terminator)
+    return emitError(main.getLoc()) << "does not end in func.return";
+  for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
+    Operation *definition = value.getDefiningOp();
+    StringRef name = resultText(main, index, "onnx.name");
+    if (definition && !name.empty() && definition->getBlock() == &body &&
+        !isHelper(*definition) && !isa<func::CallOp>(definition) &&
+        !definition->hasAttr("tandem.initializer"))
+      outputNames.try_emplace(value, name);
+  }
+  writeInputs(scope);
+  if (!emitBlock(body, scope))
+    return failure();
+  writeOutputs(scope, terminator);
+  if (tandemOps->isUsed()) {
+    auto *import = model.add_opset_import();
+    import->set_domain(tandemDomain.str());
+    import->set_version(1);
+    // Functions came with IR version 8.
+    model.set_ir_version(std::max<int64_t>(model.ir_version(), 8));
+  }
+  return success();
+}
+
+GraphExporter::Scope GraphExporter::makeScope(GraphProto *graph,
+                                              DictionaryAttr entries) {
+  Scope scope;
+  scope.graph = graph;
+  if (entries)
+    scope.declared = entries.getAs<DictionaryAttr>("value_info");
+  if (scope.declared)
+    if (auto except = scope.declared.getAs<ArrayAttr>("except"))
+      for (Attribute name : except)
+        if (auto text = dyn_cast<StringAttr>(name))
+          scope.exceptions.insert(text.getValue());
+  return scope;
+}
+
+void GraphExporter::writeInputs(Scope &scope) {
+  GraphProto &graph = *scope.graph;
+  for (BlockArgument argument : main.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    StringRef given = argText(main, index, "onnx.name");
+    std::string name = given.empty() ? freshValue("input", scope) : given.str();
+    claimed.insert(name);
+    setName(argument, name);
+    ValueInfoProto &info = *graph.add_input();
+    info.set_name(name);
+    argumentDims[argument] = argText(main, index, "onnx.dim_params");
+    writeValueInfo(argument, dimParamsOf(argument), info);
+    if (Attribute value = main.getArgAttr(index, "tandem.default")) {
+      Initializer &initializer = initializers.emplace_back();
+      initializer.proto.set_name(name);
+      std::string error;
+      if (converter.toTensor(value, argument.getType(), initializer.proto,
+                             initializer.data, error))
+        continue;
+      // Declared with another type than its default: the value knows its own.
+      initializers.pop_back();
+      if (auto elements = dyn_cast<ElementsAttr>(value)) {
+        Initializer &again = initializers.emplace_back();
+        again.proto.set_name(name);
+        if (converter.toTensor(value, elements.getShapedType(), again.proto,
+                               again.data, error))
+          continue;
+        initializers.pop_back();
+      }
+      emitWarning(main.getLoc()) << "the default of input '" << name << "' "
+                                 << error << "; it is left out";
+    }
+  }
+}
+
+void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
+  GraphProto &graph = *scope.graph;
+  for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
+    StringRef given = resultText(main, index, "onnx.name");
+    std::string name = given.empty() ? nameOf(value).str() : given.str();
+    ValueInfoProto &info = *graph.add_output();
+    info.set_name(name);
+    writeValueInfo(value, resultText(main, index, "onnx.dim_params"), info);
+    if (nameOf(value) == name)
+      continue;
+    NodeProto &node = *graph.add_node();
+    node.set_op_type("Identity");
+    node.set_name(freshNode("output", scope));
+    node.add_input(nameOf(value).str());
+    node.add_output(name);
+  }
+  // Before IR version 4, initializers had to be inputs, too.
+  if (model.ir_version() >= 4)
+    return;
+  llvm::StringMap<ValueInfoProto> inputs;
+  SmallVector<StringRef> order;
+  auto add = [&](StringRef name, ValueInfoProto &&info) {
+    auto [entry, isNew] = inputs.try_emplace(name, std::move(info));
+    if (isNew)
+      order.push_back(entry->getKey());
+  };
+  for (ValueInfoProto &info : *graph.mutable_input())
+    add(info.name(), std::move(info));
+  for (Initializer &initializer : initializers) {
+    ValueInfoProto info;
+    info.set_name(initializer.proto.name());
+    auto &type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(initializer.proto.data_type());
+    type.mutable_shape();
+    for (int64_t dim : initializer.proto.dims())
+      type.mutable_shape()->add_dim()->set_dim_value(dim);
+    add(initializer.proto.name(), std::move(info));
+  }
+  graph.clear_input();
+  llvm::StringSet<> done;
+  auto write = [&](StringRef name) {
+    if (inputs.count(name) && done.insert(name).second)
+      *graph.add_input() = inputs[name];
+  };
+  if (auto listed = fields.getAs<ArrayAttr>("inputs"))
+    for (Attribute name : listed)
+      if (auto text = dyn_cast<StringAttr>(name))
+        write(text.getValue());
+  for (StringRef name : order)
+    write(name);
+}
+
+//===----------------------------------------------------------------------===//
+// Names and types
+//===----------------------------------------------------------------------===//
+
+std::string GraphExporter::fresh(StringRef hint, llvm::StringSet<> &used,
+                                 Scope &scope) {
+  std::string base =
+      scope.site.empty() ? hint.str() : scope.site + "/" + hint.str();
+  llvm::StringSet<> &known = &used == &claimed ? reserved : reservedNodes;
+  std::string name = base;
+  for (unsigned number = 2; known.contains(name) || !used.insert(name).second;
+       ++number)
+    name = base + "_" + llvm::utostr(number);
+  return name;
+}
+
+std::string GraphExporter::freshValue(StringRef hint, Scope &scope) {
+  return fresh(hint, claimed, scope);
+}
+
+std::string GraphExporter::freshNode(StringRef hint, Scope &scope) {
+  return fresh(hint, claimedNodes, scope);
+}
+
+std::string GraphExporter::claim(StringRef name, Scope &scope) {
+  if (name.empty())
+    return {};
+  if (claimed.insert(name).second || !scope.isStrict)
+    return name.str();
+  std::string changed;
+  for (unsigned number = 2;; ++number) {
+    changed = (name + "_" + Twine(number)).str();
+    if (!reserved.contains(changed) && claimed.insert(changed).second)
+      return changed;
+  }
+}
+
+std::string GraphExporter::claimNode(Operation &op, Scope &scope) {
+  auto name = op.getAttrOfType<StringAttr>("onnx_node_name");
+  if (!name)
+    return {};
+  std::string text = name.getValue().str();
+  if (claimedNodes.insert(text).second || !scope.isStrict)
+    return text;
+  for (unsigned number = 2;; ++number) {
+    text = (name.getValue() + "_" + Twine(number)).str();
+    if (!reservedNodes.contains(text) && claimedNodes.insert(text).second)
+      return text;
+  }
+}
+
+void GraphExporter::nameResults(Operation &op, Scope &scope, StringRef hint) {
+  auto given = op.getAttrOfType<ArrayAttr>("tandem.outputs");
+  for (auto [index, result] : llvm::enumerate(op.getResults())) {
+    if (StringRef name = outputNames.lookup(result); !name.empty()) {
+      setName(result, name);
+      continue;
+    }
+    StringRef name;
+    if (given && index < given.size())
+      if (auto text = dyn_cast<StringAttr>(given[index]))
+        name = text.getValue();
+    if (!name.empty())
+      setName(result, claim(name, scope));
+    else if (given && index < given.size() && result.use_empty())
+      setName(result, "");
+    else
+      setName(result, freshValue(hint, scope));
+  }
+}
+
+bool GraphExporter::writeValueInfo(Value value, StringRef dimParams,
+                                   ValueInfoProto &info) {
+  ::tandem_onnx::TypeProto type;
+  if (!converter.toType(value.getType(), dimParams, type))
+    return false;
+  *info.mutable_type() = std::move(type);
+  return true;
+}
+
+StringRef GraphExporter::dimParamsOf(Value value) const {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return argumentDims.lookup(value);
+  auto list = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.dim_params");
+  if (!list || result.getResultNumber() >= list.size())
+    return {};
+  auto text = dyn_cast<StringAttr>(list[result.getResultNumber()]);
+  return text ? text.getValue() : StringRef();
+}
+
+void GraphExporter::declare(Value value, StringRef kind, Scope &scope) {
+  StringRef name = nameOf(value);
+  if (name.empty() || outputNames.count(value))
+    return;
+  if (scope.declared) {
+    bool isDeclared = false;
+    if (auto kinds = scope.declared.getAs<ArrayAttr>("declared"))
+      isDeclared = llvm::any_of(kinds, [&](Attribute entry) {
+        auto text = dyn_cast<StringAttr>(entry);
+        return text && text.getValue() == kind;
+      });
+    if (isDeclared == scope.exceptions.contains(name))
+      return;
+  }
+  ValueInfoProto info;
+  info.set_name(name.str());
+  if (writeValueInfo(value, dimParamsOf(value), info))
+    *scope.graph->add_value_info() = std::move(info);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+bool GraphExporter::isNeeded(Operation &op) {
+  if (!isHelper(op))
+    return true;
+  auto known = needed.find(&op);
+  if (known != needed.end())
+    return known->second;
+  // A cycle would be invalid; this keeps one from being followed.
+  needed[&op] = false;
+  bool result = false;
+  for (OpOperand &use : op.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto fused = dyn_cast<FusedAllReduceNormOp>(user);
+        fused && fused.isDpsInit(&use))
+      continue;
+    if (isa<tensor::EmptyOp>(user) || ownGuards.contains(user))
+      continue;
+    result |= isNeeded(*user);
+  }
+  return needed[&op] = result;
+}
+
+bool GraphExporter::emitBlock(Block &block, Scope &scope) {
+  // The checks that are left out first: what they read may be left out, too.
+  if (options.guard == ExportedGuard::Op)
+    for (Operation &op : block) {
+      std::optional<int64_t> maxTokens;
+      if (isa<scf::IfOp>(op) && matchOwnGuard(op, maxTokens))
+        ownGuards.insert(&op);
+    }
+  // MLIR does not know that onnx.Yield is a terminator.
+  for (Operation &op : llvm::drop_end(block))
+    if (!emitOp(op, scope))
+      return false;
+  return true;
+}
+
+bool GraphExporter::emitOp(Operation &op, Scope &scope) {
+  if (isOnnx(op)) {
+    if (isOnnx(op, "NoValue")) {
+      for (Value result : op.getResults())
+        setName(result, "");
+      return true;
+    }
+    if (isOnnx(op, "Constant"))
+      return op.hasAttr("tandem.initializer") ? emitInitializer(op, scope)
+                                              : emitConstant(op, scope);
+    return emitNode(op, scope);
+  }
+  if (isa<tensor::CastOp, arith::IndexCastOp>(op)) {
+    setName(op.getResult(0), nameOf(op.getOperand(0)));
+    return true;
+  }
+  if (!isNeeded(op) || isa<tensor::EmptyOp>(op))
+    return true;
+  if (isa<tensor::DimOp>(op)) {
+    emitDim(op, scope);
+    return true;
+  }
+  if (op.getName().getDialectNamespace() == "arith") {
+    emitArith(op, scope);
+    return true;
+  }
+  if (isa<scf::IfOp>(op))
+    return emitBranch(op, scope);
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return emitCall(call, scope);
+  if (auto fused = dyn_cast<FusedAllReduceNormOp>(op)) {
+    nameResults(op, scope, "fused");
+    for (Value result : op.getResults())
+      declare(result, "values", scope);
+    return emitFused(fused, std::nullopt, scope);
+  }
+
+  auto newValue = [&](StringRef hint) { return freshValue(hint, scope); };
+  auto newNode = [&](StringRef hint) { return freshNode(hint, scope); };
+  NodeSink sink{*scope.graph->mutable_node(), newValue, newNode, opset};
+  auto typeOf = [&](Value value) {
+    return converter.dataType(
+        cast<ShapedType>(value.getType()).getElementType());
+  };
+  nameResults(op, scope, op.getName().stripDialect());
+  StringRef output = nameOf(op.getResult(0));
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    std::string shape = sink.integers({-1}, "shape");
+    sink.add("Reshape", {nameOf(collapse.getSrc()), shape}, output);
+  } else if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+    if (!tandemOps->writeAllReduce(sink, &op, reduce.getReductionGroup(),
+                                   reduce.getReductionKind(),
+                                   nameOf(reduce.getInput()), output))
+      return false;
+  } else if (auto add = dyn_cast<AddOp>(op)) {
+    sink.add("Add", {nameOf(add.getLhs()), nameOf(add.getRhs())}, output);
+  } else if (auto norm = dyn_cast<RMSNormOp>(op)) {
+    writeNorm(sink,
+              {typeOf(norm.getInput()), typeOf(norm.getGamma()),
+               norm.getEpsilon().convertToDouble(), norm.getRounding(), ""},
+              nameOf(norm.getInput()), nameOf(norm.getGamma()), output);
+  } else if (auto limit = dyn_cast<TokenLimitOp>(op)) {
+    NodeProto &node = sink.add("", {}, output);
+    tandemOps->writeTokenLimit(limit, node);
+    return true;
+  } else {
+    return fail(op, "it has no ONNX form");
+  }
+  declare(op.getResult(0), "values", scope);
+  return true;
+}
+
+bool GraphExporter::emitNode(Operation &op, Scope &scope) {
+  NodeProto &node = *scope.graph->add_node();
+  StringRef type = op.getName().stripDialect();
+  bool isCustom = type == "Custom";
+  if (isCustom) {
+    auto name = op.getAttrOfType<StringAttr>("function_name");
+    auto domain = op.getAttrOfType<StringAttr>("domain_name");
+    if (!name)
+      return fail(op, "it has no attribute 'function_name'");
+    type = name.getValue();
+    if (domain)
+      node.set_domain(domain.getValue().str());
+  }
+  node.set_op_type(type.str());
+  if (auto overload = op.getAttrOfType<StringAttr>("tandem.overload"))
+    node.set_overload(overload.getValue().str());
+  node.set_name(claimNode(op, scope));
+  for (Value operand : op.getOperands())
+    node.add_input(nameOf(operand).str());
+  nameResults(op, scope, type);
+  for (Value result : op.getResults())
+    node.add_output(nameOf(result).str());
+
+  auto kinds = op.getAttrOfType<DictionaryAttr>("tandem.kinds");
+  bool isCast = !isCustom && (type == "Cast" || type == "BitCast");
+  for (NamedAttribute attribute : op.getAttrs()) {
+    StringRef name = attribute.getName().getValue();
+    if (name.starts_with("tandem.") || name == "onnx_node_name" ||
+        (isCustom && (name == "function_name" || name == "domain_name")))
+      continue;
+    StringRef kind;
+    if (kinds)
+      if (auto text = kinds.getAs<StringAttr>(name))
+        kind = text.getValue();
+    std::string error;
+    if (!converter.toAttribute(name, attribute.getValue(), kind, isCast,
+                               *node.add_attribute(), error))
+      return fail(op, "attribute '" + name + "' " + error);
+  }
+  if (kinds)
+    for (NamedAttribute kind : kinds)
+      if (auto text = dyn_cast<StringAttr>(kind.getValue());
+          text && text.getValue() == "GRAPHS") {
+        AttributeProto &attribute = *node.add_attribute();
+        attribute.set_name(kind.getName().str());
+        attribute.set_type(AttributeProto::GRAPHS);
+      }
+
+  // Regions. Several of one name are a list of graphs.
+  auto regionNames = op.getAttrOfType<ArrayAttr>("tandem.regions");
+  auto regionName = [&](unsigned index) -> StringRef {
+    if (regionNames && index < regionNames.size())
+      if (auto text = dyn_cast<StringAttr>(regionNames[index]))
+        return text.getValue();
+    if (type == "If")
+      return index == 0 ? "then_branch" : "else_branch";
+    return "body";
+  };
+  llvm::StringMap<unsigned> counts;
+  for (unsigned i = 0, e = op.getNumRegions(); i != e; ++i)
+    ++counts[regionName(i)];
+  for (unsigned i = 0, e = op.getNumRegions(); i != e; ++i) {
+    StringRef name = regionName(i);
+    AttributeProto *attribute = nullptr;
+    for (AttributeProto &known : *node.mutable_attribute())
+      if (known.name() == name)
+        attribute = &known;
+    if (!attribute) {
+      attribute = node.add_attribute();
+      attribute->set_name(name.str());
+      attribute->set_type(counts[name] > 1 ? AttributeProto::GRAPHS
+                                           : AttributeProto::GRAPH);
+    }
+    GraphProto &graph = attribute->type() == AttributeProto::GRAPHS
+                            ? *attribute->add_graphs()
+                            : *attribute->mutable_g();
+    if (!emitBody(op, i, graph, scope))
+      return false;
+  }
+  for (Value result : op.getResults())
+    declare(result, "values", scope);
+  return true;
+}
+
+bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
+                             Scope &outer) {
+  Region &region = op.getRegion(index);
+  if (region.empty())
+    return fail(op, "a region is empty");
+  DictionaryAttr entries;
+  if (auto bodies = op.getAttrOfType<ArrayAttr>("tandem.bodies"))
+    if (index < bodies.size())
+      entries = dyn_cast<DictionaryAttr>(bodies[index]);
+  Scope scope = makeScope(&graph, entries);
+  scope.isStrict = outer.isStrict;
+  scope.ownsInitializers = true;
+  scope.site = outer.site;
+  StringAttr name, doc;
+  ArrayAttr inputs, dims;
+  if (entries) {
+    dims = entries.getAs<ArrayAttr>("dim_params");
+    name = entries.getAs<StringAttr>("name");
+    doc = entries.getAs<StringAttr>("doc_string");
+    inputs = entries.getAs<ArrayAttr>("inputs");
+  }
+  if (name)
+    graph.set_name(name.getValue().str());
+  else if (!entries)
+    graph.set_name("body");
+  if (doc)
+    graph.set_doc_string(doc.getValue().str());
+  Block &block = region.front();
+  for (BlockArgument argument : block.getArguments()) {
+    StringRef given;
+    if (inputs && argument.getArgNumber() < inputs.size())
+      if (auto text = dyn_cast<StringAttr>(inputs[argument.getArgNumber()]))
+        given = text.getValue();
+    setName(argument, given.empty() ? freshValue("body_input", scope)
+                                    : claim(given, scope));
+    ValueInfoProto &info = *graph.add_input();
+    info.set_name(nameOf(argument).str());
+    StringRef dimParams;
+    if (dims && argument.getArgNumber() < dims.size())
+      if (auto text = dyn_cast<StringAttr>(dims[argument.getArgNumber()]))
+        dimParams = text.getValue();
+    argumentDims[argument] = dimParams;
+    writeValueInfo(argument, dimParams, info);
+  }
+  if (!emitBlock(block, scope))
+    return false;
+  llvm::StringSet<> written;
+  for (Value value : block.back().getOperands()) {
+    std::string output = nameOf(value).str();
+    // The source may give a value twice.
+    if (!written.insert(output).second && scope.isStrict) {
+      NodeProto &node = *graph.add_node();
+      node.set_op_type("Identity");
+      node.set_name(freshNode("output", scope));
+      node.add_input(output);
+      output = freshValue("output", scope);
+      node.add_output(output);
+      written.insert(output);
+    }
+    ValueInfoProto &info = *graph.add_output();
+    info.set_name(output);
+    writeValueInfo(value, dimParamsOf(value), info);
+  }
+  // Outputs are declared as such.
+  auto &infos = *graph.mutable_value_info();
+  int kept = 0;
+  for (int i = 0, e = infos.size(); i != e; ++i)
+    if (!written.contains(infos[i].name()))
+      infos.SwapElements(kept++, i);
+  infos.DeleteSubrange(kept, infos.size() - kept);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
+  Attribute value = op.getAttr("value");
+  if (!value || op.getNumResults() != 1)
+    return fail(op, "it has no value");
+  Value result = op.getResult(0);
+  auto given = op.getAttrOfType<ArrayAttr>("tandem.outputs");
+  StringRef name;
+  if (given && !given.empty())
+    if (auto text = dyn_cast<StringAttr>(given[0]))
+      name = text.getValue();
+  if (scope.isStrict) {
+    // The two versions of a function share their weights.
+    if (!name.empty() && initializerValues.lookup(name) == value) {
+      setName(result, name);
+      return true;
+    }
+  }
+  setName(result,
+          name.empty() ? freshValue("constant", scope) : claim(name, scope));
+  std::string error;
+  if (scope.ownsInitializers && scope.graph != &model.graph()) {
+    TensorProto &tensor = *scope.graph->add_initializer();
+    tensor.set_name(nameOf(result).str());
+    if (!converter.toInlineTensor(value, result.getType(), tensor, error))
+      return fail(op, "initializer '" + nameOf(result) + "' " + error);
+    declare(result, "initializers", scope);
+    return true;
+  }
+  Initializer &initializer = initializers.emplace_back();
+  initializer.proto.set_name(nameOf(result).str());
+  if (!converter.toTensor(value, result.getType(), initializer.proto,
+                          initializer.data, error))
+    return fail(op, "initializer '" + nameOf(result) + "' " + error);
+  initializerValues[nameOf(result)] = value;
+  if (scope.graph == &model.graph())
+    declare(result, "initializers", scope);
+  return true;
+}
+
+bool GraphExporter::emitConstant(Operation &op, Scope &scope) {
+  Attribute value = op.getAttr("value");
+  if (!value || op.getNumResults() != 1)
+    return fail(op, "it has no value");
+  NodeProto &node = *scope.graph->add_node();
+  node.set_op_type("Constant");
+  node.set_name(claimNode(op, scope));
+  nameResults(op, scope, "constant");
+  node.add_output(nameOf(op.getResult(0)).str());
+  declare(op.getResult(0), "constants", scope);
+  auto form = op.getAttrOfType<StringAttr>("tandem.form");
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (!form || !dense) {
+    AttributeProto &attribute = *node.add_attribute();
+    attribute.set_name("value");
+    attribute.set_type(AttributeProto::TENSOR);
+    std::string error;
+    // External data does not know its type.
+    if (!converter.toInlineTensor(value, op.getResult(0).getType(),
+                                  *attribute.mutable_t(), error))
+      return fail(op, "its value " + error);
+    return true;
+  }
+  AttributeProto &attribute = *node.add_attribute();
+  StringRef name = form.getValue();
+  attribute.set_name(name.str());
+  bool isList = name.ends_with("s");
+  Type element = dense.getElementType();
+  if (name.starts_with("value_int") && element.isInteger(64)) {
+    attribute.set_type(isList ? AttributeProto::INTS : AttributeProto::INT);
+    for (int64_t value : dense.getValues<int64_t>())
+      isList ? attribute.add_ints(value) : attribute.set_i(value);
+  } else if (name.starts_with("value_float") && element.isF32()) {
+    attribute.set_type(isList ? AttributeProto::FLOATS : AttributeProto::FLOAT);
+    for (float value : dense.getValues<float>())
+      isList ? attribute.add_floats(value) : attribute.set_f(value);
+  } else if (auto strings = dyn_cast<DenseStringElementsAttr>(dense);
+             strings && name.starts_with("value_string")) {
+    attribute.set_type(isList ? AttributeProto::STRINGS
+                              : AttributeProto::STRING);
+    ArrayRef<StringRef> raw = strings.getRawStringData();
+    for (int64_t i = 0, e = strings.getNumElements(); i != e; ++i) {
+      std::string text = raw[strings.isSplat() ? 0 : i].str();
+      isList ? attribute.add_strings(text) : attribute.set_s(text);
+    }
+  } else {
+    return fail(op, "its value has not the form that 'tandem.form' says");
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes and conditions
+//===----------------------------------------------------------------------===//
+
+void GraphExporter::emitDim(Operation &op, Scope &scope) {
+  auto newValue = [&](StringRef hint) { return freshValue(hint, scope); };
+  auto newNode = [&](StringRef hint) { return freshNode(hint, scope); };
+  NodeSink sink{*scope.graph->mutable_node(), newValue, newNode, opset};
+  auto dim = cast<tensor::DimOp>(op);
+  int64_t index = *dim.getConstantIndex();
+  auto type = dyn_cast<RankedTensorType>(dim.getSource().getType());
+  if (type && index < type.getRank() && !type.isDynamicDim(index)) {
+    setName(dim, sink.integer(type.getDimSize(index), "size"));
+    return;
+  }
+  std::string shape = sink.make("Shape", {nameOf(dim.getSource())}, "shape");
+  std::string position = sink.integer(index, "axis");
+  setName(dim, sink.make("Gather", {shape, position}, "size"));
+}
+
+void GraphExporter::emitArith(Operation &op, Scope &scope) {
+  auto newValue = [&](StringRef hint) { return freshValue(hint, scope); };
+  auto newNode = [&](StringRef hint) { return freshNode(hint, scope); };
+  NodeSink sink{*scope.graph->mutable_node(), newValue, newNode, opset};
+  Value result = op.getResult(0);
+  auto operand = [&](unsigned i) { return nameOf(op.getOperand(i)); };
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    APInt value = cast<IntegerAttr>(constant.getValue()).getValue();
+    std::string name = sink.integer(
+        value.getBitWidth() == 1 ? value.getZExtValue() : value.getSExtValue(),
+        "constant");
+    if (result.getType().isInteger(1))
+      name = sink.cast(name, TensorProto::INT64, TensorProto::BOOL, "constant");
+    setName(result, name);
+  } else if (isa<arith::MulIOp>(op)) {
+    setName(result, sink.make("Mul", {operand(0), operand(1)}, "tokens"));
+  } else if (isa<arith::AndIOp>(op)) {
+    setName(result, sink.make("And", {operand(0), operand(1)}, "fits"));
+  } else if (isa<arith::MinSIOp>(op)) {
+    setName(result, sink.minimum(operand(0), operand(1), "limit"));
+  } else if (auto compare = dyn_cast<arith::CmpIOp>(op)) {
+    StringRef left = operand(0), right = operand(1);
+    std::string name;
+    auto negate = [&](std::string value) {
+      return sink.make("Not", {value}, "check");
+    };
+    switch (compare.getPredicate()) {
+    case arith::CmpIPredicate::eq:
+      name = sink.make("Equal", {left, right}, "check");
+      break;
+    case arith::CmpIPredicate::ne:
+      name = negate(sink.make("Equal", {left, right}, "check"));
+      break;
+    case arith::CmpIPredicate::sgt:
+      name = sink.compare("Greater", left, right, "check");
+      break;
+    case arith::CmpIPredicate::slt:
+      name = sink.compare("Less", left, right, "check");
+      break;
+    case arith::CmpIPredicate::sle:
+      name = negate(sink.compare("Greater", left, right, "check"));
+      break;
+    default:
+      name = negate(sink.compare("Less", left, right, "check"));
+      break;
+    }
+    setName(result, name);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Branches, calls and fused ops
+//===----------------------------------------------------------------------===//
+
+static Value lookThroughCasts(Value value) {
+  while (auto cast = value.getDefiningOp<tensor::CastOp>())
+    value = cast.getSource();
+  return value;
+}
+
+FusedAllReduceNormOp
+GraphExporter::matchOwnGuard(Operation &op, std::optional<int64_t> &maxTokens) {
+  auto branch = cast<scf::IfOp>(op);
+  auto both = branch.getCondition().getDefiningOp<arith::AndIOp>();
+  if (!both)
+    return {};
+  auto low = both.getLhs().getDefiningOp<arith::CmpIOp>();
+  auto high = both.getRhs().getDefiningOp<arith::CmpIOp>();
+  if (!low || !high || low.getPredicate() != arith::CmpIPredicate::sgt ||
+      high.getPredicate() != arith::CmpIPredicate::sle ||
+      low.getLhs() != high.getLhs() || !matchPattern(low.getRhs(), m_Zero()))
+    return {};
+  Value limit = high.getRhs();
+  if (auto smaller = limit.getDefiningOp<arith::MinSIOp>()) {
+    APInt given;
+    if (!matchPattern(smaller.getLhs(), m_ConstantInt(&given)))
+      return {};
+    maxTokens = given.getSExtValue();
+    limit = smaller.getRhs();
+  }
+  if (!limit.getDefiningOp<TokenLimitOp>())
+    return {};
+  FusedAllReduceNormOp fused;
+  for (Operation &inner : branch.thenBlock()->without_terminator()) {
+    if (auto found = dyn_cast<FusedAllReduceNormOp>(inner)) {
+      if (fused)
+        return {};
+      fused = found;
+    } else if (!isHelper(inner)) {
+      return {};
+    }
+  }
+  if (!fused)
+    return {};
+  for (Value value : branch.thenYield().getOperands())
+    if (lookThroughCasts(value).getDefiningOp() != fused)
+      return {};
+  return fused;
+}
+
+bool GraphExporter::emitFused(FusedAllReduceNormOp op,
+                              std::optional<int64_t> maxTokens, Scope &scope) {
+  NodeProto &node = *scope.graph->add_node();
+  node.set_name(freshNode("fused_all_reduce_norm", scope));
+  if (!tandemOps->writeFused(op, maxTokens, node))
+    return false;
+  for (Value input :
+       {Value(op.getInput()), Value(op.getBias()), Value(op.getPreGamma()),
+        Value(op.getResidual()), Value(op.getGamma())})
+    if (input)
+      node.add_input(nameOf(input).str());
+  node.add_output(nameOf(op.getNorm()).str());
+  Value residual = op.getNewResidual(), sum = op.getSum();
+  if (residual || sum)
+    node.add_output(residual ? nameOf(residual).str() : std::string());
+  if (sum)
+    node.add_output(nameOf(sum).str());
+  return true;
+}
+
+/// What the names around a branch begin with: the first name it has.
+static std::string siteOf(Operation &op, StringRef firstResult) {
+  return ("tandem/" + firstResult).str();
+}
+
+bool GraphExporter::emitBranch(Operation &op, Scope &scope) {
+  auto branch = cast<scf::IfOp>(op);
+  if (branch.getElseRegion().empty())
+    return fail(op, "it has no else branch");
+  if (ownGuards.contains(&op)) {
+    std::optional<int64_t> maxTokens;
+    FusedAllReduceNormOp fused = matchOwnGuard(op, maxTokens);
+    nameResults(op, scope, "fused");
+    std::string site = scope.site;
+    scope.site = siteOf(op, nameOf(op.getResult(0)));
+    // The helpers before it are casts, and reshapes of gamma.
+    for (Operation &inner : branch.thenBlock()->without_terminator())
+      if (isHelper(inner) && !emitOp(inner, scope))
+        return false;
+    for (Value result : fused.getResults())
+      setName(result, "");
+    for (auto [result, value] :
+         llvm::zip_equal(op.getResults(), branch.thenYield().getOperands()))
+      names[lookThroughCasts(value)] = nameOf(result);
+    bool isDone = emitFused(fused, maxTokens, scope);
+    scope.site = site;
+    for (Value result : op.getResults())
+      declare(result, "values", scope);
+    return isDone;
+  }
+
+  nameResults(op, scope, "branch");
+  SmallVector<StringRef> results;
+  for (Value result : op.getResults())
+    results.push_back(nameOf(result));
+  Scope site = scope;
+  site.site =
+      siteOf(op, results.empty() ? StringRef("branch") : results.front());
+  NodeProto &node = *scope.graph->add_node();
+  node.set_op_type("If");
+  node.set_name(freshNode("guard", site));
+  node.add_input(nameOf(branch.getCondition()).str());
+  for (StringRef result : results)
+    node.add_output(result.str());
+  for (bool isThen : {true, false}) {
+    AttributeProto &attribute = *node.add_attribute();
+    attribute.set_name(isThen ? "then_branch" : "else_branch");
+    attribute.set_type(AttributeProto::GRAPH);
+    GraphProto &graph = *attribute.mutable_g();
+    graph.set_name(isThen ? "fused" : "unfused");
+    Scope inner;
+    inner.graph = &graph;
+    inner.declared = scope.declared;
+    inner.exceptions = scope.exceptions;
+    inner.isStrict = true;
+    inner.site = site.site + (isThen ? "/fused" : "/unfused");
+    if (!emitBranchBody(isThen ? *branch.thenBlock() : *branch.elseBlock(),
+                        graph, results, inner))
+      return false;
+  }
+  for (Value result : op.getResults())
+    declare(result, "values", scope);
+  return true;
+}
+
+bool GraphExporter::emitBranchBody(Block &block, GraphProto &graph,
+                                   ArrayRef<StringRef> results, Scope &scope) {
+  if (!emitBlock(block, scope))
+    return false;
+  llvm::StringSet<> local, written;
+  for (const NodeProto &node : graph.node())
+    for (const std::string &output : node.output())
+      local.insert(output);
+  for (Value value : block.back().getOperands()) {
+    std::string output = nameOf(value).str();
+    // A branch gives what its own nodes compute, each value once.
+    if (!local.contains(output) || written.contains(output)) {
+      NodeProto &node = *graph.add_node();
+      node.set_op_type("Identity");
+      node.set_name(freshNode("output", scope));
+      node.add_input(output);
+      output = freshValue("output", scope);
+      node.add_output(output);
+    }
+    written.insert(output);
+    ValueInfoProto &info = *graph.add_output();
+    info.set_name(output);
+    writeValueInfo(value, dimParamsOf(value), info);
+  }
+  auto &infos = *graph.mutable_value_info();
+  int kept = 0;
+  for (int i = 0, e = infos.size(); i != e; ++i)
+    if (!written.contains(infos[i].name()))
+      infos.SwapElements(kept++, i);
+  infos.DeleteSubrange(kept, infos.size() - kept);
+  return true;
+}
+
+bool GraphExporter::emitCall(func::CallOp op, Scope &scope) {
+  auto callee = symbols.lookup<func::FuncOp>(op.getCallee());
+  if (!callee || callee.isExternal())
+    return fail(*op, "it calls a function that is not in the module");
+  if (llvm::is_contained(activeCalls, callee))
+    return fail(*op, "it calls a function that calls itself");
+  activeCalls.push_back(callee);
+  Block &body = callee.getBody().front();
+  for (auto [argument, operand] :
+       llvm::zip_equal(body.getArguments(), op.getOperands()))
+    names[argument] = nameOf(operand);
+  Scope inner = scope;
+  inner.isStrict = true;
+  // Values of an earlier copy have names already.
+  body.walk([&](Operation *nested) {
+    for (Value result : nested->getResults())
+      names.erase(result);
+  });
+  bool isDone = emitBlock(body, inner);
+  activeCalls.pop_back();
+  if (!isDone)
+    return false;
+  for (auto [result, value] :
+       llvm::zip_equal(op.getResults(), body.back().getOperands()))
+    names[result] = nameOf(value);
+  return true;
+}

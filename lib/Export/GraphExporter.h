@@ -1,0 +1,141 @@
+//===- GraphExporter.h - MLIR regions to ONNX graphs -*- C++ -* -===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_EXPORT_GRAPHEXPORTER_H
+#define TANDEM_LIB_EXPORT_GRAPHEXPORTER_H
+
+#include "ProtoConversion.h"
+#include "TandemOps.h"
+
+#include "tandem/Export/OnnxExport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Allocator.h"
+#include "llvm/Support/StringSaver.h"
+
+#include <deque>
+
+namespace mlir::tandem::onnx {
+
+/// An initializer of the main graph whose bytes have stayed where they were.
+struct Initializer {
+  ::tandem_onnx::TensorProto proto;
+  TensorBytes data;
+};
+
+/// Exports one module. Use once.
+class GraphExporter {
+public:
+  GraphExporter(ModuleOp module, ::tandem_onnx::ModelProto &model,
+                const OnnxExportOptions &options);
+
+  /// Fills the model, all but the initializers of its graph. Reports errors.
+  LogicalResult run();
+
+  std::deque<Initializer> &getInitializers() { return initializers; }
+
+private:
+  using NodeProto = ::tandem_onnx::NodeProto;
+  using GraphProto = ::tandem_onnx::GraphProto;
+
+  /// A graph that is being written.
+  struct Scope {
+    GraphProto *graph;
+    /// Which values the source declared: kinds, and names that differ. Null:
+    /// all.
+    DictionaryAttr declared;
+    llvm::StringSet<> exceptions;
+    /// Whether names must be made unique: where ops were copied or inlined.
+    bool isStrict = false;
+    /// Whether constants become initializers of this graph, as in the source's
+    /// own bodies, and not of the main graph.
+    bool ownsInitializers = false;
+    /// For names of new values and nodes.
+    std::string site;
+  };
+
+  LogicalResult findFunction();
+  LogicalResult checkOps();
+  void writeModelFields();
+  void writeInputs(Scope &scope);
+  void writeOutputs(Scope &scope, func::ReturnOp terminator);
+  Scope makeScope(GraphProto *graph, DictionaryAttr fields);
+
+  bool emitBlock(Block &block, Scope &scope);
+  bool emitOp(Operation &op, Scope &scope);
+  bool emitNode(Operation &op, Scope &scope);
+  bool emitConstant(Operation &op, Scope &scope);
+  bool emitInitializer(Operation &op, Scope &scope);
+  bool emitBody(Operation &op, unsigned index, GraphProto &graph, Scope &outer);
+  bool emitBranch(Operation &op, Scope &scope);
+  bool emitBranchBody(Block &block, GraphProto &graph,
+                      ArrayRef<StringRef> names, Scope &outer);
+  bool emitFused(FusedAllReduceNormOp op, std::optional<int64_t> maxTokens,
+                 Scope &scope);
+  bool emitCall(func::CallOp op, Scope &scope);
+  void emitDim(Operation &op, Scope &scope);
+  void emitArith(Operation &op, Scope &scope);
+  /// The body of a one-node branch whose check the fused op does by itself, and
+  /// the limit that the check has beside the runtime's.
+  FusedAllReduceNormOp matchOwnGuard(Operation &op,
+                                     std::optional<int64_t> &maxTokens);
+  /// Whether a helper op outside ONNX is read by anything that is written.
+  bool isNeeded(Operation &op);
+  bool fail(Operation &op, const Twine &message);
+
+  StringRef nameOf(Value value) const { return names.lookup(value); }
+  void setName(Value value, const Twine &name) {
+    names[value] = saver.save(name);
+  }
+  /// Names the results of `op` as the source did, or anew.
+  void nameResults(Operation &op, Scope &scope, StringRef hint);
+  std::string claim(StringRef name, Scope &scope);
+  std::string claimNode(Operation &op, Scope &scope);
+  std::string freshValue(StringRef hint, Scope &scope);
+  std::string freshNode(StringRef hint, Scope &scope);
+  std::string fresh(StringRef hint, llvm::StringSet<> &used, Scope &scope);
+  StringRef dimParamsOf(Value value) const;
+  /// Writes a value_info if the source had one.
+  void declare(Value value, StringRef kind, Scope &scope);
+  bool writeValueInfo(Value value, StringRef dimParams,
+                      ::tandem_onnx::ValueInfoProto &info);
+
+  ModuleOp module;
+  ::tandem_onnx::ModelProto &model;
+  const OnnxExportOptions &options;
+  ProtoConverter converter;
+  std::unique_ptr<TandemOpWriter> tandemOps;
+  func::FuncOp main;
+  SymbolTable symbols;
+  DictionaryAttr fields;
+  int64_t opset = 0;
+
+  llvm::BumpPtrAllocator allocator;
+  llvm::StringSaver saver;
+  llvm::DenseMap<Value, StringRef> names;
+  /// Names of the dims of block arguments.
+  llvm::DenseMap<Value, StringRef> argumentDims;
+  /// Names that values of the main graph must get, as outputs of the model.
+  llvm::DenseMap<Value, StringRef> outputNames;
+  /// All names in the module, and those that were given already.
+  llvm::StringSet<> reserved, reservedNodes, claimed, claimedNodes;
+  llvm::DenseMap<Operation *, bool> needed;
+  llvm::SmallPtrSet<Operation *, 8> ownGuards;
+  SmallVector<func::FuncOp> activeCalls;
+
+  std::deque<Initializer> initializers;
+  /// Initializers of the main graph by name.
+  llvm::StringMap<Attribute> initializerValues;
+};
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_EXPORT_GRAPHEXPORTER_H

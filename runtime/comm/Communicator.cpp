@@ -26,6 +26,7 @@ static const char *nameOf(uint32_t op) {
   case ControlOp::Barrier:
     return "tandem_comm_barrier";
   case ControlOp::WorkspaceVote:
+  case ControlOp::WorkspaceOffer:
   case ControlOp::WorkspaceCommit:
     return "tandem_workspace_create";
   case ControlOp::SetFusion:
@@ -82,19 +83,24 @@ Error Communicator::lost(int peer, const Error &cause) const {
 }
 
 Error Communicator::agree(std::unique_lock<std::mutex> &lock, ControlOp op,
-                          const std::string &said, const Decide &decide,
-                          Frame &answer, Deadline deadline) {
+                          const std::string &said, const std::vector<int> &fds,
+                          const Decide &decide, Frame &answer,
+                          Deadline deadline) {
   (void)lock;
   ++sequence;
   Error error;
   if (world == 1) {
-    std::vector<std::string> all{said};
-    std::vector<int> fds;
-    error = decide(all, answer.body, fds);
+    std::vector<Said> all(1);
+    all[0].body = said;
+    std::vector<int> shown;
+    answer.body.clear();
+    error = decide(all, answer.body, shown);
+  } else if (meeting.remote) {
+    error = agreeFarApart(op, said, decide, answer, deadline);
   } else if (rank == 0) {
     error = agreeAsHub(op, said, decide, answer, deadline);
   } else {
-    error = agreeAsSpoke(op, said, answer, deadline);
+    error = agreeAsSpoke(op, said, fds, answer, deadline);
   }
   if (rank == 0)
     answer.sequence = sequence;
@@ -110,7 +116,7 @@ static std::string withTimeLeft(const std::string &said, Deadline deadline) {
          said;
 }
 
-Error Communicator::collect(ControlOp op, std::vector<std::string> &said,
+Error Communicator::collect(ControlOp op, std::vector<Said> &said,
                             Deadline &deadline) {
   std::vector<bool> has(world, false);
   has[0] = true;
@@ -159,7 +165,8 @@ Error Communicator::collect(ControlOp op, std::vector<std::string> &said,
       memcpy(&left, frame.body.data(), sizeof(left));
       if (left > 0)
         deadline = deadline.min(Deadline::in(left));
-      said[r] = frame.body.substr(sizeof(left));
+      said[r].body = frame.body.substr(sizeof(left));
+      said[r].fds = std::move(frame.fds);
       has[r] = true;
       --missing;
     }
@@ -171,8 +178,9 @@ Error Communicator::agreeAsHub(ControlOp op, const std::string &mine,
                                const Decide &decide, Frame &answer,
                                Deadline deadline) {
   Error error = spoiltBy();
-  std::vector<std::string> said(world);
-  said[0] = mine;
+  std::vector<Said> said(world);
+  said[0].body = mine;
+  answer.body.clear();
   bool inStep = false;
   std::vector<int> fds;
   if (!error) {
@@ -198,8 +206,80 @@ Error Communicator::agreeAsHub(ControlOp op, const std::string &mine,
   return error;
 }
 
+/// The same without sockets. What goes wrong does so on all ranks, or ends at
+/// the deadline.
+Error Communicator::agreeFarApart(ControlOp op, const std::string &mine,
+                                  const Decide &decide, Frame &answer,
+                                  Deadline deadline) {
+  if (Error e = spoiltBy())
+    return e;
+  struct Head {
+    uint64_t sequence;
+    uint32_t type;
+    uint32_t unused;
+  };
+  auto pack = [&](uint32_t type, const std::string &body) {
+    Head head = {sequence, type, 0};
+    return std::string(reinterpret_cast<const char *>(&head), sizeof(head)) +
+           body;
+  };
+  auto unpack = [&](const std::string &text, Head &head) {
+    if (text.size() < sizeof(head))
+      return false;
+    memcpy(&head, text.data(), sizeof(head));
+    return true;
+  };
+  std::vector<std::string> all;
+  Error error = meeting.remote->allGather(pack(static_cast<uint32_t>(op), mine),
+                                          all, deadline);
+  std::vector<Said> said(static_cast<size_t>(world));
+  for (int r = 0; !error && r < world; ++r) {
+    Head head = {};
+    const std::string &text = all[static_cast<size_t>(r)];
+    if (!unpack(text, head) || head.type != static_cast<uint32_t>(op) ||
+        head.sequence != sequence)
+      error = makeError(TANDEM_STATUS_MISMATCH, r,
+                        "rank %d is in %s (its collective %llu), rank %d in %s "
+                        "(its collective %llu)",
+                        r, nameOf(head.type),
+                        static_cast<unsigned long long>(head.sequence), rank,
+                        nameOf(static_cast<uint32_t>(op)),
+                        static_cast<unsigned long long>(sequence));
+    else
+      said[static_cast<size_t>(r)].body = text.substr(sizeof(head));
+  }
+  Error decided;
+  answer.body.clear();
+  answer.fds.clear();
+  std::string word;
+  if (!error && rank == 0) {
+    std::vector<int> none;
+    decided = decide(said, answer.body, none);
+    if (decided && decided.reporter < 0)
+      decided.reporter = 0;
+    word = decided ? pack(failureFrame, packError(decided))
+                   : pack(static_cast<uint32_t>(op), answer.body);
+  }
+  if (!error)
+    error = meeting.remote->allGather(word, all, deadline);
+  if (error) {
+    spoil(error);
+    return error;
+  }
+  if (rank == 0)
+    return decided;
+  Head head = {};
+  if (!unpack(all[0], head))
+    return makeError(TANDEM_STATUS_INTERNAL, 0, "an answer without a head");
+  answer.sequence = head.sequence;
+  answer.type = head.type;
+  answer.body = all[0].substr(sizeof(head));
+  return head.type == failureFrame ? unpackError(answer.body) : Error();
+}
+
 Error Communicator::agreeAsSpoke(ControlOp op, const std::string &mine,
-                                 Frame &answer, Deadline deadline) {
+                                 const std::vector<int> &fds, Frame &answer,
+                                 Deadline deadline) {
   if (Error e = spoiltBy())
     return e;
   Channel &hub = meeting.channels[0];
@@ -207,7 +287,7 @@ Error Communicator::agreeAsSpoke(ControlOp op, const std::string &mine,
   Error error;
   // Even if this fails, rank 0 may have left word why.
   (void)hub.send(static_cast<uint32_t>(op), sequence,
-                 withTimeLeft(mine, deadline), {}, late);
+                 withTimeLeft(mine, deadline), fds, late);
   pollfd polled[2] = {{hub.fd(), POLLIN, 0},
                       {meeting.pidfds[0].get(), POLLIN, 0}};
   for (;;) {

@@ -23,6 +23,7 @@ enum class ControlOp : uint32_t {
   WorkspaceVote = 2,
   WorkspaceCommit = 3,
   SetFusion = 4,
+  WorkspaceOffer = 5,
 };
 
 /// The control plane of a group: a star of sockets around rank 0, used to agree
@@ -38,22 +39,32 @@ public:
   const int64_t timeoutMs;
   ForkGuard fork;
 
+  /// What one rank says in a round. Rank 0's own comes without descriptors.
+  struct Said {
+    std::string body;
+    std::vector<UniqueFd> fds;
+  };
+
   /// Runs on rank 0 with what every rank said, by rank; makes the answer for
-  /// all, with descriptors that stay rank 0's own. An error goes to all ranks.
-  using Decide =
-      std::function<Error(std::vector<std::string> &said, std::string &answer,
-                          std::vector<int> &fds)>;
+  /// all, with descriptors that stay rank 0's own (or those of `said`, until
+  /// the round is over). An error goes to all ranks.
+  using Decide = std::function<Error(
+      std::vector<Said> &said, std::string &answer, std::vector<int> &fds)>;
 
   /// One round: every rank says something, rank 0 decides, all get the same
   /// answer or the same error. Waits at most until `deadline`, then breaks the
   /// communicator. `lock` is that of a collective made of several rounds.
+  /// `fds` go with what is said and stay the caller's.
   Error agree(std::unique_lock<std::mutex> &lock, ControlOp op,
-              const std::string &said, const Decide &decide, Frame &answer,
-              Deadline deadline);
+              const std::string &said, const std::vector<int> &fds,
+              const Decide &decide, Frame &answer, Deadline deadline);
 
   std::unique_lock<std::mutex> begin() {
     return std::unique_lock<std::mutex>(mutex);
   }
+
+  /// Ranks are on several hosts: `fds` are lost then.
+  bool isRemote() const { return meeting.remote != nullptr; }
 
   /// True once the process of `peer` has ended, as far as the kernel tells.
   bool isDead(int peer, int waitMs = 0) const;
@@ -65,10 +76,12 @@ public:
 private:
   Error agreeAsHub(ControlOp op, const std::string &said, const Decide &decide,
                    Frame &answer, Deadline deadline);
-  Error agreeAsSpoke(ControlOp op, const std::string &said, Frame &answer,
+  Error agreeFarApart(ControlOp op, const std::string &said,
+                      const Decide &decide, Frame &answer, Deadline deadline);
+  Error agreeAsSpoke(ControlOp op, const std::string &said,
+                     const std::vector<int> &fds, Frame &answer,
                      Deadline deadline);
-  Error collect(ControlOp op, std::vector<std::string> &said,
-                Deadline &deadline);
+  Error collect(ControlOp op, std::vector<Said> &said, Deadline &deadline);
   Error lost(int peer, const Error &cause) const;
 
   Meeting meeting;

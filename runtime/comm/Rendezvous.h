@@ -10,14 +10,16 @@
 #define TANDEM_RUNTIME_COMM_RENDEZVOUS_H
 
 #include "Channel.h"
+#include "Remote.h"
 
 #include <array>
+#include <memory>
 
 namespace tandem {
 
 /// Version of everything two processes of a group exchange: hello, frames,
 /// shared memory. Ranks of different versions don't form a group.
-constexpr uint32_t wireProtocol = 1;
+constexpr uint32_t wireProtocol = 2;
 
 /// The first message of a rank to rank 0. The first three fields keep their
 /// place in every version, so that a difference can be named.
@@ -66,6 +68,8 @@ struct Meeting {
   /// A descriptor of every rank's process, by rank; empty where the kernel has
   /// none, and at one's own place.
   std::vector<UniqueFd> pidfds;
+  /// Ranks on several hosts have this instead of the above.
+  std::unique_ptr<Remote> remote;
 };
 
 /// Turns a rendezvous name or path into a place. `directory` is the user's

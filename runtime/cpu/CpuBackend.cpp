@@ -65,13 +65,14 @@ public:
 
   tandem_status fused(const tandem_norm_args &args, bool onFusedPath,
                       uint64_t call) override;
-  tandem_status allReduce(const tandem_all_reduce_args &args,
+  tandem_status allReduce(const tandem_all_reduce_args &args, bool direct,
                           uint64_t call) override;
   tandem_status addRmsNorm(const tandem_norm_args &args) override {
     addRmsNormOnCpu(args);
     return TANDEM_STATUS_OK;
   }
-  Error accept(const tandem_norm_args &args) const override;
+  Error accept(const tandem_norm_args &args, bool collective) override;
+  tandem_status check() override { return failure.check(); }
   tandem_status fail(const Error &error, uint64_t call) override {
     return exchange.fail(error, call);
   }
@@ -117,7 +118,9 @@ private:
 };
 } // namespace
 
-Error CpuBackend::accept(const tandem_norm_args &args) const {
+Error CpuBackend::accept(const tandem_norm_args &args, bool collective) {
+  if (!collective)
+    return Error();
   uint64_t row;
   if (__builtin_mul_overflow(uint64_t(args.hidden), elementBytes(args.dtype),
                              &row) ||
@@ -272,7 +275,7 @@ tandem_status CpuBackend::fused(const tandem_norm_args &args, bool onFusedPath,
   return TANDEM_STATUS_OK;
 }
 
-tandem_status CpuBackend::allReduce(const tandem_all_reduce_args &args,
+tandem_status CpuBackend::allReduce(const tandem_all_reduce_args &args, bool,
                                     uint64_t call) {
   FloatEnvironment environment;
   CallHeader header = makeHeader(

@@ -14,9 +14,14 @@
 
 #include "comm/Rendezvous.h"
 #include "cpu/CpuBackend.h"
+#include "cpu/CpuDevice.h"
+#ifdef TANDEM_RUNTIME_CUDA
+#include "cuda/CudaDevice.h"
+#endif
 #include "workspace/Validate.h"
 #include "workspace/Workspace.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -123,10 +128,7 @@ static Error createContext(const tandem_context_desc *desc,
       return e;
   if (Error e = checkReserved(known.reserved, "tandem_context_desc"))
     return e;
-  if (known.device == TANDEM_DEVICE_CUDA)
-    return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
-                     "this runtime was built without the CUDA backend");
-  if (known.device != TANDEM_DEVICE_CPU)
+  if (known.device != TANDEM_DEVICE_CPU && known.device != TANDEM_DEVICE_CUDA)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                      "device is %d, not one of tandem_device", known.device);
   if (known.flags & ~uint32_t(TANDEM_CONTEXT_IGNORE_ENVIRONMENT))
@@ -144,7 +146,21 @@ static Error createContext(const tandem_context_desc *desc,
       return e;
     if (Error e = readEnvironment("TANDEM_MEMORY_LIMIT", limit))
       return e;
+    int64_t disableNccl = 0, disableSharing = 0, checkCalls = 0;
+    if (Error e = readEnvironment("TANDEM_DISABLE_SHARING", disableSharing))
+      return e;
+    if (Error e = readEnvironment("TANDEM_DISABLE_NCCL", disableNccl))
+      return e;
+    if (Error e = readEnvironment("TANDEM_CHECK", checkCalls))
+      return e;
     settings.disableFusion = disable != 0;
+    settings.disableNccl = disableNccl != 0;
+    settings.disableSharing = disableSharing != 0;
+    settings.checkCalls = checkCalls != 0;
+    if (const char *path = getenv("TANDEM_HANG_DUMP"))
+      settings.hangDump = path;
+    if (const char *library = getenv("TANDEM_NCCL_LIBRARY"))
+      settings.ncclLibrary = library;
     settings.memoryLimit = static_cast<uint64_t>(limit);
     if (const char *directory = getenv("TANDEM_RENDEZVOUS_DIR"))
       settings.rendezvousDirectory = directory;
@@ -152,6 +168,17 @@ static Error createContext(const tandem_context_desc *desc,
   if (Error e = checkTimeout(known.timeout_ms, settings.timeoutMs,
                              settings.timeoutMs))
     return e;
+  if (known.device == TANDEM_DEVICE_CPU) {
+    made->device = makeCpuDevice();
+  } else {
+#ifdef TANDEM_RUNTIME_CUDA
+    if (Error e = makeCudaDevice(known.device_index, made->device))
+      return e;
+#else
+    return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
+                     "this runtime was built without the CUDA backend");
+#endif
+  }
   *context = made.release();
   return Error();
 }
@@ -199,12 +226,14 @@ static Error createComm(tandem_context *context, const tandem_comm_desc *desc,
     return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
                      "flags has bits 0x%x that this runtime doesn't know",
                      known.flags);
+#ifndef TANDEM_RUNTIME_CUDA
   if (known.kind == TANDEM_COMM_NCCL)
     return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
                      "this runtime was built without the CUDA backend, which a "
                      "communicator from an ncclComm_t needs");
+#endif
   if (known.kind != TANDEM_COMM_RENDEZVOUS &&
-      known.kind != TANDEM_COMM_UNIQUE_ID)
+      known.kind != TANDEM_COMM_UNIQUE_ID && known.kind != TANDEM_COMM_NCCL)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                      "kind is %d, not one of tandem_comm_kind", known.kind);
   if (known.world < 1 || known.world > TANDEM_MAX_WORLD)
@@ -214,12 +243,19 @@ static Error createComm(tandem_context *context, const tandem_comm_desc *desc,
   if (known.rank < 0 || known.rank >= known.world)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                      "rank is %d, not in [0, %d)", known.rank, known.world);
-  int64_t timeoutMs;
+  int64_t timeoutMs = 0;
   if (Error e = checkTimeout(known.timeout_ms, context->settings.timeoutMs,
                              timeoutMs))
     return e;
   Meeting meeting;
-  if (known.world > 1) {
+  if (known.kind == TANDEM_COMM_NCCL) {
+#ifdef TANDEM_RUNTIME_CUDA
+    if (Error e = meetThroughNccl(*context->device, known.nccl_comm,
+                                  context->settings, Deadline::in(timeoutMs),
+                                  known.rank, known.world, meeting))
+      return e;
+#endif
+  } else if (known.world > 1) {
     Place place;
     if (known.kind == TANDEM_COMM_RENDEZVOUS) {
       if (Error e = placeOfName(known.name,
@@ -242,6 +278,9 @@ static Error createComm(tandem_context *context, const tandem_comm_desc *desc,
                                               timeoutMs, std::move(meeting));
   if (!made->core->fork.valid())
     return makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1, "no page to map");
+  made->kind = context->device->kind();
+  if (Error e = context->device->join(made->core, made->settings, made->device))
+    return e;
   *comm = made.release();
   return Error();
 }
@@ -262,10 +301,9 @@ tandem_status tandem_comm_barrier(tandem_comm *comm, tandem_error *error) {
     auto lock = core.begin();
     Frame answer;
     return core.agree(
-        lock, ControlOp::Barrier, std::string(),
-        [](std::vector<std::string> &, std::string &, std::vector<int> &) {
-          return Error();
-        },
+        lock, ControlOp::Barrier, std::string(), {},
+        [](std::vector<Communicator::Said> &, std::string &,
+           std::vector<int> &) { return Error(); },
         answer, Deadline::in(core.timeoutMs));
   });
 }
@@ -301,14 +339,7 @@ tandem_status tandem_workspace_query_bytes(tandem_context *context,
     tandem_workspace_bytes out;
     if (Error e = readStruct(bytes, "tandem_workspace_bytes", out))
       return e;
-    WorkspacePlan plan;
-    if (Error e = planWorkspace(world, known.max_tokens, known.hidden,
-                                known.dtype, plan))
-      return e;
-    bytes->shared_bytes = plan.fused.bytes;
-    bytes->private_bytes = plan.privateBytes;
-    bytes->fallback_shared_bytes = plan.fallback.bytes;
-    return Error();
+    return context->device->queryBytes(world, known, *bytes);
   });
 }
 
@@ -327,6 +358,10 @@ static Error createWorkspaceOf(tandem_comm *comm,
     return e;
   if (Error e = checkReserved(known.reserved, "tandem_workspace_desc"))
     return e;
+  if (known.max_blocks < 0 || known.max_blocks > INT32_MAX)
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "max_blocks is %lld, not in [0, 2^31)",
+                     static_cast<long long>(known.max_blocks));
   if (!known.signature && known.signature_length != 0)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                      "signature is NULL, signature_length is %llu",
@@ -335,7 +370,8 @@ static Error createWorkspaceOf(tandem_comm *comm,
                              known.timeout_ms))
     return e;
   std::unique_ptr<tandem_workspace> made;
-  if (Error e = createWorkspace(comm->core, comm->settings, known, made))
+  if (Error e = createWorkspace(comm->core, comm->device, comm->kind,
+                                comm->settings, known, made))
     return e;
   *workspace = made.release();
   return Error();
@@ -368,6 +404,8 @@ int64_t tandem_workspace::tokenLimit(int64_t hidden, tandem_dtype dtype) const {
                              &row))
     return -1;
   int64_t limit = static_cast<int64_t>(agreed.fusedBytes / row);
+  if (limit > 0)
+    limit = std::min(limit, backend->capacity(hidden, dtype));
   // Not even one token fits, or none should go: there is no fused path.
   if (agreed.tokenLimit >= 0 && agreed.tokenLimit < limit)
     limit = agreed.tokenLimit;
@@ -437,13 +475,28 @@ tandem_status tandem_workspace_get_counters(const tandem_workspace *workspace,
   return TANDEM_STATUS_OK;
 }
 
+tandem_status tandem_workspace_get_hang_dump(const tandem_workspace *workspace,
+                                             char *text, uint64_t size) {
+  if (!isWorkspace(workspace) || !text || size == 0 ||
+      !workspace->comm->fork.inOwner())
+    return TANDEM_STATUS_INVALID_ARGUMENT;
+  return guarded(nullptr, [&]() -> Error {
+    (void)workspace->backend->check();
+    std::string all = workspace->backend->dump();
+    uint64_t length = std::min<uint64_t>(all.size(), size - 1);
+    memcpy(text, all.data(), length);
+    text[length] = '\0';
+    return Error();
+  });
+}
+
 tandem_status tandem_workspace_get_failure(const tandem_workspace *workspace,
                                            tandem_error *failure) {
   if (!isWorkspace(workspace))
     return TANDEM_STATUS_INVALID_ARGUMENT;
   if (!workspace->comm->fork.inOwner())
     return TANDEM_STATUS_INVALID_ARGUMENT;
-  (void)workspace->failure.check();
+  (void)workspace->backend->check();
   return exportError(workspace->failure.get(), failure);
 }
 
@@ -478,7 +531,7 @@ static tandem_status execute(tandem_workspace *workspace, const Args *args,
                                "rank %d executed two calls on one workspace at "
                                "the same time",
                                workspace->comm->rank));
-  tandem_status status = workspace->failure.check();
+  tandem_status status = workspace->backend->check();
   if (status == TANDEM_STATUS_OK) {
     Args known;
     Error error = readStruct(args, name, known);
@@ -521,7 +574,7 @@ tandem_status tandem_fused_all_reduce_norm(tandem_workspace *workspace,
         if (!error)
           error = checkBatchInvariance(*workspace, known.flags);
         if (!error)
-          error = workspace->backend->accept(known);
+          error = workspace->backend->accept(known, /*collective=*/true);
         return error;
       },
       [&](tandem_norm_args &known) {
@@ -545,11 +598,16 @@ tandem_status tandem_all_reduce(tandem_workspace *workspace,
         Error error = validate(known);
         if (!error)
           error = checkBatchInvariance(*workspace, known.flags);
+        if (!error)
+          error = workspace->backend->accept(known);
         return error;
       },
       [&](tandem_all_reduce_args &known) {
+        bool direct = !(known.flags & TANDEM_CALL_FALLBACK) &&
+                      workspace->agreed.fused &&
+                      workspace->fusionOn.load(std::memory_order_acquire);
         tandem_status status =
-            workspace->backend->allReduce(known, ++workspace->calls);
+            workspace->backend->allReduce(known, direct, ++workspace->calls);
         if (status == TANDEM_STATUS_OK)
           Counters::add(workspace->counters.allReduce);
         return status;
@@ -573,7 +631,12 @@ static tandem_status executeNorm(tandem_workspace *workspace,
   }
   return execute(
       workspace, args, "tandem_norm_args",
-      [&](tandem_norm_args &known) { return validate(call, known); },
+      [&](tandem_norm_args &known) {
+        Error error = validate(call, known);
+        if (!error)
+          error = workspace->backend->accept(known, /*collective=*/false);
+        return error;
+      },
       [&](tandem_norm_args &known) {
         tandem_status status = workspace->backend->addRmsNorm(known);
         if (status == TANDEM_STATUS_OK)

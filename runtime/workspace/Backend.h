@@ -11,6 +11,9 @@
 
 #include "support/Error.h"
 
+#include <cstdint>
+#include <string>
+
 namespace tandem {
 
 /// A workspace's device side. Arguments are checked and have tokens; the caller
@@ -22,13 +25,28 @@ public:
   /// `onFusedPath` is equal on all ranks.
   virtual tandem_status fused(const tandem_norm_args &args, bool onFusedPath,
                               uint64_t call) = 0;
+  /// `direct`: fusion is on and the call isn't the fallback's; equal on all
+  /// ranks.
   virtual tandem_status allReduce(const tandem_all_reduce_args &args,
-                                  uint64_t call) = 0;
+                                  bool direct, uint64_t call) = 0;
   virtual tandem_status addRmsNorm(const tandem_norm_args &args) = 0;
 
-  /// Refuses what this device or workspace can't take, by what the ranks agreed
-  /// on and the arguments' shape alone.
-  virtual Error accept(const tandem_norm_args &args) const = 0;
+  /// Refuses what this device or workspace can't take.
+  virtual Error accept(const tandem_norm_args &args, bool collective) = 0;
+  virtual Error accept(const tandem_all_reduce_args &) { return Error(); }
+
+  /// The most tokens that the fused path takes at this hidden size and type,
+  /// whatever else bounds it. Equal on all ranks.
+  virtual int64_t capacity(int64_t hidden, tandem_dtype dtype) const {
+    (void)hidden, (void)dtype;
+    return INT64_MAX;
+  }
+
+  /// The group's status so far, from wherever its failures are written. Doesn't
+  /// wait. Any thread.
+  virtual tandem_status check() = 0;
+  /// What each rank last called, a line each, and the failure; may be empty.
+  virtual std::string dump() const { return std::string(); }
 
   /// Fails the group with a failure found on this rank. Any thread.
   virtual tandem_status fail(const Error &error, uint64_t call) = 0;

@@ -9,9 +9,9 @@
 #include "Workspace.h"
 
 #include "Signature.h"
-#include "cpu/CpuBackend.h"
-#include "cpu/Memory.h"
+#include "cpu/Layout.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -26,20 +26,10 @@ struct Vote {
   int32_t dtype;
   uint32_t flags;
   uint32_t hasSignature;
-  /// Why this rank can't have the fused path; OK: it can.
-  int32_t refusal;
-  char reason[sizeof(Agreement::reason)];
+  int32_t deviceKind;
+  DeviceVote device;
   /// Why this rank can't have a workspace at all.
   Error fatal;
-};
-
-/// Rank 0's word. The shared memory's descriptor comes with it.
-struct Decision {
-  uint32_t fused;
-  uint32_t done;
-  int64_t maxTokens;
-  int64_t tokenLimit;
-  char reason[sizeof(Agreement::reason)];
 };
 } // namespace
 
@@ -72,6 +62,11 @@ static const char *dtypeName(int32_t dtype) {
 
 /// Names the first thing that must be equal and isn't.
 static Error compareVotes(const Vote &first, const Vote &other, int rank) {
+  if (other.deviceKind != first.deviceKind)
+    return makeError(TANDEM_STATUS_MISMATCH, rank,
+                     "workspace: rank %d is on %s, rank 0 on %s", rank,
+                     deviceName(other.deviceKind),
+                     deviceName(first.deviceKind));
   if (other.hidden != first.hidden)
     return makeError(TANDEM_STATUS_MISMATCH, rank,
                      "workspace: rank %d has hidden %lld, rank 0 has %lld",
@@ -97,20 +92,21 @@ static Error compareVotes(const Vote &first, const Vote &other, int rank) {
 }
 
 /// Makes one decision of everybody's vote.
-static Error decide(std::vector<std::string> &said, Decision &decision,
-                    int32_t &refusal, bool &required, Vote &first) {
-  decision = Decision();
-  decision.fused = 1;
-  decision.tokenLimit = -1;
+static Error decide(std::vector<Communicator::Said> &said, DeviceGroup &device,
+                    const tandem_workspace_desc &desc, Terms &terms,
+                    int32_t &refusal, bool &required) {
+  terms = Terms();
+  terms.fused = 1;
+  terms.tokenLimit = -1;
   refusal = TANDEM_STATUS_OK;
   required = false;
-  std::string firstSignature;
+  std::vector<Vote> votes(said.size());
   // A rank that can't take part says so before anything else is compared: its
   // other words may be noise.
   for (size_t r = 0; r < said.size(); ++r) {
-    Vote vote;
+    Vote &vote = votes[r];
     int rank = static_cast<int>(r);
-    if (!unpack(said[r], vote))
+    if (!unpack(said[r].body, vote))
       return shortMessage(rank);
     if (vote.fatal) {
       Error error = makeError(vote.fatal.status, rank, "rank %d: %.400s", rank,
@@ -119,69 +115,90 @@ static Error decide(std::vector<std::string> &said, Decision &decision,
       return error;
     }
   }
+  std::vector<DeviceVote> deviceVotes;
+  std::string firstSignature = said[0].body.substr(sizeof(Vote));
+  terms.maxTokens = votes[0].maxTokens;
   for (size_t r = 0; r < said.size(); ++r) {
-    Vote vote;
+    Vote &vote = votes[r];
     int rank = static_cast<int>(r);
-    (void)unpack(said[r], vote);
-    std::string signature = said[r].substr(sizeof(vote));
-    if (r == 0) {
-      first = vote;
-      firstSignature = signature;
-      decision.maxTokens = vote.maxTokens;
-    }
-    if (Error e = compareVotes(first, vote, rank))
+    if (Error e = compareVotes(votes[0], vote, rank))
       return e;
-    if (Error e = compareSignatures(firstSignature, signature, rank))
+    if (Error e = compareSignatures(firstSignature,
+                                    said[r].body.substr(sizeof(Vote)), rank))
       return e;
-    if (vote.maxTokens < decision.maxTokens)
-      decision.maxTokens = vote.maxTokens;
+    if (vote.maxTokens < terms.maxTokens)
+      terms.maxTokens = vote.maxTokens;
     if (vote.tokenLimit >= 0 &&
-        (decision.tokenLimit < 0 || vote.tokenLimit < decision.tokenLimit))
-      decision.tokenLimit = vote.tokenLimit;
+        (terms.tokenLimit < 0 || vote.tokenLimit < terms.tokenLimit))
+      terms.tokenLimit = vote.tokenLimit;
     required |= (vote.flags & TANDEM_WORKSPACE_REQUIRE_FUSED) != 0;
-    if (vote.refusal != TANDEM_STATUS_OK && decision.fused) {
-      decision.fused = 0;
-      refusal = vote.refusal;
-      vote.reason[sizeof(vote.reason) - 1] = '\0';
-      snprintf(decision.reason, sizeof(decision.reason), "rank %d: %.230s",
-               rank, vote.reason);
+    if (vote.device.refusal != TANDEM_STATUS_OK && terms.fused) {
+      terms.fused = 0;
+      refusal = vote.device.refusal;
+      vote.device.reason[sizeof(vote.device.reason) - 1] = '\0';
+      snprintf(terms.reason, sizeof(terms.reason), "rank %d: %.230s", rank,
+               vote.device.reason);
     }
+    deviceVotes.push_back(vote.device);
   }
+  // Whatever else there is to say, this is what was asked.
+  if (required && !terms.fused)
+    return Error();
+  bool before = terms.fused != 0;
+  if (Error e = device.decide(deviceVotes, desc, terms))
+    return e;
+  if (before && !terms.fused)
+    refusal = TANDEM_STATUS_UNSUPPORTED;
   return Error();
 }
 
-/// Allocates what a decision needs, taking the fused path back if it must.
-static Error allocate(int world, const Vote &vote, Decision &decision,
-                      int32_t &refusal, UniqueFd &fd) {
-  WorkspacePlan plan;
-  if (Error e = planWorkspace(world, decision.maxTokens, vote.hidden,
-                              vote.dtype, plan))
-    return e;
-  if (world == 1)
-    return Error();
-  if (decision.fused) {
-    Error error = makeSharedFile(plan.fused.bytes, fd);
-    if (!error)
-      return Error();
-    decision.fused = 0;
-    refusal = error.status;
-    snprintf(decision.reason, sizeof(decision.reason), "rank 0: %.230s",
-             error.message);
-  }
-  return makeSharedFile(plan.fallback.bytes, fd);
+static Error refuse(int32_t refusal, const Terms &terms) {
+  return makeError(refusal, -1, "no fused path, which was required: %s",
+                   terms.reason);
 }
 
-static Error refuse(int32_t refusal, const Decision &decision) {
-  return makeError(refusal, -1, "no fused path, which was required: %s",
-                   decision.reason);
+bool tandem::retreatFromFused(const Error &cause, Terms &terms) {
+  if (!terms.fused)
+    return false;
+  terms.fused = 0;
+  snprintf(terms.reason, sizeof(terms.reason), "%.250s", cause.message);
+  return true;
+}
+
+/// Looks through what the ranks made of a step. The first failure leads to
+/// other terms, or to the end.
+static Error judge(const std::vector<Communicator::Said> &said, int step,
+                   DeviceGroup &device, bool required, Terms &terms,
+                   bool &again) {
+  again = false;
+  for (size_t r = 0; r < said.size(); ++r) {
+    Error result;
+    int rank = static_cast<int>(r);
+    if (!unpack(said[r].body, result))
+      return shortMessage(rank);
+    if (!result)
+      continue;
+    Error failed =
+        makeError(result.status, rank, "rank %d: %.400s", rank, result.message);
+    failed.reporter = rank;
+    bool fused = terms.fused != 0;
+    if (!device.retreat(step, failed, terms))
+      return failed;
+    if (required && fused && !terms.fused)
+      return refuse(failed.status, terms);
+    again = true;
+    return Error();
+  }
+  return Error();
 }
 
 //===----------------------------------------------------------------------===//
 // Every rank's part
 //===----------------------------------------------------------------------===//
 
-/// Looks at the memory there is, and fills in what this rank has to say.
-static void castVote(const Communicator &comm, const Settings &settings,
+/// Fills in what this rank has to say.
+static void castVote(const Communicator &comm, DeviceGroup &device,
+                     const Settings &settings,
                      const tandem_workspace_desc &desc, Vote &vote) {
   vote.maxTokens = desc.max_tokens;
   vote.hidden = desc.hidden;
@@ -189,13 +206,6 @@ static void castVote(const Communicator &comm, const Settings &settings,
   vote.dtype = desc.dtype;
   vote.flags = desc.flags;
   vote.hasSignature = desc.signature != nullptr;
-  auto refuseFused = [&](int32_t status, const char *text) {
-    if (vote.refusal != TANDEM_STATUS_OK)
-      return;
-    vote.refusal = status;
-    snprintf(vote.reason, sizeof(vote.reason), "%s", text);
-  };
-
   if (Error e = comm.spoiltBy()) {
     vote.fatal = e;
     return;
@@ -213,157 +223,239 @@ static void castVote(const Communicator &comm, const Settings &settings,
     error = makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                       "token_limit is %lld, less than -1",
                       static_cast<long long>(desc.token_limit));
+  if (!error)
+    error = device.vote(desc, vote.device);
   if (error) {
     vote.fatal = error;
     return;
   }
-  if (settings.disableFusion)
-    refuseFused(TANDEM_STATUS_UNSUPPORTED,
-                "fusion is switched off by TANDEM_DISABLE_FUSION");
-  if (desc.max_tokens == 0)
-    refuseFused(TANDEM_STATUS_UNSUPPORTED, "max_tokens is 0");
-
-  const char *why;
-  uint64_t available = availableMemory(settings.memoryLimit, why);
-  uint64_t fallback = plan.fallback.bytes + plan.privateBytes;
-  uint64_t fused = plan.fused.bytes + plan.privateBytes;
-  char text[sizeof(vote.reason)];
-  auto tooMuch = [&](uint64_t needed) {
-    snprintf(text, sizeof(text), "a workspace needs %llu bytes, %llu are %s",
-             static_cast<unsigned long long>(needed),
-             static_cast<unsigned long long>(available), why);
+  auto refuseFused = [&](const char *text) {
+    vote.device.refusal = TANDEM_STATUS_UNSUPPORTED;
+    snprintf(vote.device.reason, sizeof(vote.device.reason), "%s", text);
   };
-  if (fallback > available) {
-    tooMuch(fallback);
-    vote.fatal = makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1, "%s", text);
-  } else if (fused > available) {
-    tooMuch(fused);
-    refuseFused(TANDEM_STATUS_OUT_OF_MEMORY, text);
+  // These come before whatever the device had against it.
+  if (settings.disableFusion)
+    refuseFused("fusion is switched off by TANDEM_DISABLE_FUSION");
+  else if (desc.max_tokens == 0)
+    refuseFused("max_tokens is 0");
+}
+
+/// The bodies behind the terms of an answer to offers.
+static std::string packOffers(const std::vector<Communicator::Said> &said) {
+  std::string all;
+  for (const Communicator::Said &one : said) {
+    uint64_t sizes[2] = {one.body.size() - sizeof(Error), one.fds.size()};
+    all += pack(sizes);
+    all.append(one.body, sizeof(Error), std::string::npos);
   }
+  return all;
 }
 
-/// Builds this rank's side of a decision.
-static Error build(tandem_workspace &workspace, const Decision &decision,
-                   const tandem_workspace_desc &desc, int fd) {
-  Communicator &comm = *workspace.comm;
-  WorkspacePlan plan;
-  if (Error e = planWorkspace(comm.world, decision.maxTokens, desc.hidden,
-                              desc.dtype, plan))
-    return e;
-  Agreement &agreed = workspace.agreed;
-  agreed.fused = decision.fused != 0;
-  agreed.fusedBytes = decision.fused ? plan.askedBytes : 0;
-  agreed.tokenLimit = decision.tokenLimit;
-  agreed.batchInvariant = (desc.flags & TANDEM_WORKSPACE_BATCH_INVARIANT) != 0;
-  agreed.privateBytes = plan.privateBytes;
-  memcpy(agreed.reason, decision.reason, sizeof(agreed.reason));
-  agreed.reason[sizeof(agreed.reason) - 1] = '\0';
-  const Layout &layout = decision.fused ? plan.fused : plan.fallback;
-  agreed.sharedBytes = layout.bytes;
-  return createCpuBackend(workspace.comm, layout, plan.rowBytes, fd,
-                          workspace.timeoutMs, workspace.failure,
-                          workspace.backend);
+/// Takes them apart, and deals `fds` out.
+static bool unpackOffers(const std::string &all, size_t at, int world,
+                         std::vector<UniqueFd> &fds, Offers &offers) {
+  offers = Offers();
+  offers.fds.resize(static_cast<size_t>(world));
+  size_t fd = 0;
+  for (int r = 0; r < world; ++r) {
+    uint64_t sizes[2];
+    if (all.size() < at || !unpack(all.substr(at, sizeof(sizes)), sizes))
+      return false;
+    at += sizeof(sizes);
+    if (all.size() - at < sizes[0] || fds.size() - fd < sizes[1])
+      return false;
+    offers.bodies.push_back(all.substr(at, sizes[0]));
+    at += sizes[0];
+    for (uint64_t i = 0; i < sizes[1]; ++i)
+      offers.fds[static_cast<size_t>(r)].push_back(std::move(fds[fd++]));
+  }
+  return true;
 }
 
-Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
-                              const Settings &settings,
-                              const tandem_workspace_desc &desc,
-                              std::unique_ptr<tandem_workspace> &workspace) {
-  auto made = std::make_unique<tandem_workspace>();
-  made->comm = comm;
-  made->timeoutMs = desc.timeout_ms;
-  Deadline deadline = Deadline::in(desc.timeout_ms);
+namespace {
+/// One rank's part in making a workspace.
+struct Creation {
+  Communicator &comm;
+  DeviceGroup &device;
+  const tandem_workspace_desc &desc;
+  std::unique_lock<std::mutex> lock;
+  Deadline deadline;
+  Terms terms = {};
+  /// Rank 0's alone.
+  bool required = false;
+  int32_t refusal = TANDEM_STATUS_OK;
 
-  Vote mine = {};
-  castVote(*comm, settings, desc, mine);
-  mine.fatal.clearRest();
+  Error vote(const Vote &mine);
+  Error exchange(WorkspaceMaker &maker, Offers &offers, bool &again);
+  Error commit(const Error &built, uint64_t result, int step, bool last,
+               uint64_t &sequence, bool &again);
+};
+} // namespace
+
+Error Creation::vote(const Vote &mine) {
   std::string said = pack(mine);
   if (desc.signature)
     said.append(desc.signature, desc.signature_length);
-
-  auto lock = comm->begin();
   Frame answer;
-  // Rank 0's own, through all rounds.
-  Decision decided;
-  Vote first;
-  int32_t refusal;
-  bool required;
-  UniqueFd file;
-  Error error = comm->agree(
-      lock, ControlOp::WorkspaceVote, said,
-      [&](std::vector<std::string> &votes, std::string &word,
-          std::vector<int> &fds) -> Error {
-        if (Error e = decide(votes, decided, refusal, required, first))
+  Error error = comm.agree(
+      lock, ControlOp::WorkspaceVote, said, {},
+      [&](std::vector<Communicator::Said> &votes, std::string &word,
+          std::vector<int> &) -> Error {
+        Terms decided;
+        if (Error e = decide(votes, device, desc, decided, refusal, required))
           return e;
         if (required && !decided.fused)
           return refuse(refusal, decided);
-        if (Error e = allocate(comm->world, first, decided, refusal, file))
-          return e;
-        if (required && !decided.fused)
-          return refuse(refusal, decided);
-        if (file)
-          fds.push_back(file.get());
         word = pack(decided);
         return Error();
       },
       answer, deadline);
+  if (!error && !unpack(answer.body, terms))
+    return shortMessage(0);
+  return error;
+}
 
-  // All build what was decided, and all must have; else all try without the
-  // fused path's memory, once.
-  for (int attempt = 0; !error && attempt < 2; ++attempt) {
-    Decision decision;
-    if (!unpack(answer.body, decision))
-      return shortMessage(0);
-    int fd = comm->rank == 0      ? file.get()
-             : answer.fds.empty() ? -1
-                                  : answer.fds[0].get();
-    Error built = build(*made, decision, desc, fd);
-    built.clearRest();
-    error = comm->agree(
-        lock, ControlOp::WorkspaceCommit, pack(built),
-        [&](std::vector<std::string> &results, std::string &word,
-            std::vector<int> &fds) -> Error {
-          for (size_t r = 0; r < results.size(); ++r) {
-            Error result;
-            int rank = static_cast<int>(r);
-            if (!unpack(results[r], result))
-              return shortMessage(rank);
-            if (!result)
-              continue;
-            Error failed = makeError(result.status, rank, "rank %d: %.400s",
-                                     rank, result.message);
-            failed.reporter = rank;
-            if (!decided.fused || required)
-              return failed;
-            decided.fused = 0;
-            snprintf(decided.reason, sizeof(decided.reason), "%.250s",
-                     failed.message);
-            file.reset();
-            if (Error e = allocate(comm->world, first, decided, refusal, file))
-              return e;
-            if (file)
-              fds.push_back(file.get());
-            word = pack(decided);
-            return Error();
-          }
-          decided.done = 1;
-          word = pack(decided);
+/// Shows everybody what everybody has. `again`: with other terms.
+Error Creation::exchange(WorkspaceMaker &maker, Offers &offers, bool &again) {
+  std::string body;
+  std::vector<UniqueFd> fds;
+  Error offered = maker.offer(body, fds);
+  offered.clearRest();
+  if (offered)
+    body.clear();
+  // Between hosts they are lost.
+  if (offered || comm.isRemote())
+    fds.clear();
+  std::vector<int> shown;
+  for (const UniqueFd &fd : fds)
+    shown.push_back(fd.get());
+  Frame answer;
+  std::vector<UniqueFd> dealt;
+  Error error = comm.agree(
+      lock, ControlOp::WorkspaceOffer, pack(offered) + body, shown,
+      [&](std::vector<Communicator::Said> &said, std::string &word,
+          std::vector<int> &all) -> Error {
+        Terms now = terms;
+        if (Error e = judge(said, offerStep, device, required, now, again))
+          return e;
+        now.again = again;
+        word = pack(now);
+        if (again)
           return Error();
-        },
-        answer, deadline);
-    if (!error && !unpack(answer.body, decision))
-      return shortMessage(0);
-    if (error || decision.done)
-      break;
-    made->backend.reset();
-  }
-  if (error) {
-    made->backend.reset();
+        // Rank 0's own are dealt out like the others'.
+        said[0].fds = std::move(fds);
+        word += packOffers(said);
+        for (Communicator::Said &one : said)
+          for (UniqueFd &fd : one.fds) {
+            all.push_back(fd.get());
+            dealt.push_back(std::move(fd));
+          }
+        return Error();
+      },
+      answer, deadline);
+  if (error)
     return error;
-  }
-  made->id = answer.sequence;
-  workspace = std::move(made);
+  if (!unpack(answer.body, terms))
+    return shortMessage(0);
+  again = terms.again != 0;
+  terms.again = 0;
+  if (again)
+    return Error();
+  if (comm.rank != 0)
+    dealt = std::move(answer.fds);
+  if (!unpackOffers(answer.body, sizeof(Terms), comm.world, dealt, offers))
+    return shortMessage(0);
   return Error();
+}
+
+/// Hears whether all ranks have done a step.
+Error Creation::commit(const Error &built, uint64_t result, int step, bool last,
+                       uint64_t &sequence, bool &again) {
+  Error mine = built;
+  mine.clearRest();
+  Frame answer;
+  Error error = comm.agree(
+      lock, ControlOp::WorkspaceCommit, pack(mine) + pack(result), {},
+      [&](std::vector<Communicator::Said> &said, std::string &word,
+          std::vector<int> &) -> Error {
+        Terms now = terms;
+        if (Error e = judge(said, step, device, required, now, again))
+          return e;
+        now.again = again;
+        now.done = last && !again;
+        now.result = ~uint64_t(0);
+        for (size_t r = 0; r < said.size(); ++r) {
+          uint64_t one;
+          if (!unpack(said[r].body.substr(sizeof(Error)), one))
+            return shortMessage(static_cast<int>(r));
+          now.result = std::min(now.result, one);
+        }
+        word = pack(now);
+        return Error();
+      },
+      answer, deadline);
+  if (error)
+    return error;
+  if (!unpack(answer.body, terms))
+    return shortMessage(0);
+  again = terms.again != 0;
+  terms.again = 0;
+  sequence = answer.sequence;
+  return Error();
+}
+
+Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
+                              const std::shared_ptr<DeviceGroup> &device,
+                              tandem_device kind, const Settings &settings,
+                              const tandem_workspace_desc &desc,
+                              std::unique_ptr<tandem_workspace> &workspace) {
+  auto made = std::make_unique<tandem_workspace>();
+  made->comm = comm;
+  made->device = device;
+  made->timeoutMs = desc.timeout_ms;
+  auto mine = std::make_unique<Vote>();
+  memset(static_cast<void *>(mine.get()), 0, sizeof(Vote));
+  mine->fatal = Error();
+  mine->deviceKind = kind;
+  castVote(*comm, *device, settings, desc, *mine);
+  mine->fatal.clearRest();
+
+  Creation creation{*comm, *device, desc, comm->begin(),
+                    Deadline::in(desc.timeout_ms)};
+  if (Error e = creation.vote(*mine))
+    return e;
+  // All build what was decided, and all must have; else all try again with
+  // less, as often as there is something to do without.
+  for (;;) {
+    std::unique_ptr<WorkspaceMaker> maker = device->begin(creation.terms, desc);
+    Offers offers;
+    bool again = false;
+    if (Error e = creation.exchange(*maker, offers, again))
+      return e;
+    for (int step = 0; !again && step < maker->numSteps(); ++step) {
+      Agreement &agreed = made->agreed;
+      agreed.fused = creation.terms.fused != 0;
+      agreed.tokenLimit = creation.terms.tokenLimit;
+      agreed.batchInvariant =
+          (desc.flags & TANDEM_WORKSPACE_BATCH_INVARIANT) != 0;
+      memcpy(agreed.reason, creation.terms.reason, sizeof(agreed.reason));
+      agreed.reason[sizeof(agreed.reason) - 1] = '\0';
+      uint64_t result = step == 0 ? 0 : creation.terms.result;
+      Error built =
+          maker->build(step, offers, *made, creation.deadline, result);
+      if (Error e =
+              creation.commit(built, result, step,
+                              step + 1 == maker->numSteps(), made->id, again)) {
+        made->backend.reset();
+        return e;
+      }
+    }
+    if (creation.terms.done) {
+      workspace = std::move(made);
+      return Error();
+    }
+    made->backend.reset();
+  }
 }
 
 Error tandem::agreeOnFusion(tandem_workspace &workspace, bool enabled) {
@@ -376,14 +468,14 @@ Error tandem::agreeOnFusion(tandem_workspace &workspace, bool enabled) {
   auto lock = comm.begin();
   Frame answer;
   Error error = comm.agree(
-      lock, ControlOp::SetFusion, pack(Wish{workspace.id, enabled, 0}),
-      [&](std::vector<std::string> &wishes, std::string &word,
+      lock, ControlOp::SetFusion, pack(Wish{workspace.id, enabled, 0}), {},
+      [&](std::vector<Communicator::Said> &wishes, std::string &word,
           std::vector<int> &) -> Error {
         uint32_t on = 1;
         for (size_t r = 0; r < wishes.size(); ++r) {
           Wish wish;
           int rank = static_cast<int>(r);
-          if (!unpack(wishes[r], wish))
+          if (!unpack(wishes[r].body, wish))
             return shortMessage(rank);
           if (wish.id != workspace.id)
             return makeError(TANDEM_STATUS_MISMATCH, rank,

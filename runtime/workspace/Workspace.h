@@ -10,6 +10,7 @@
 #define TANDEM_RUNTIME_WORKSPACE_WORKSPACE_H
 
 #include "Backend.h"
+#include "Device.h"
 #include "GroupFailure.h"
 #include "comm/Communicator.h"
 
@@ -23,14 +24,6 @@ namespace tandem {
 constexpr uint64_t contextMagic = 0x7478657443646e54;
 constexpr uint64_t commMagic = 0x6d6d6f43646e5474;
 constexpr uint64_t workspaceMagic = 0x6563617073646e54;
-
-/// Defaults that a context hands on.
-struct Settings {
-  int64_t timeoutMs = 30000;
-  std::string rendezvousDirectory;
-  bool disableFusion = false;
-  uint64_t memoryLimit = 0;
-};
 
 /// What the ranks of a workspace agreed on: equal on all of them.
 struct Agreement {
@@ -60,17 +53,21 @@ struct Counters {
 struct tandem_context {
   const uint64_t magic = tandem::contextMagic;
   tandem::Settings settings;
+  std::shared_ptr<tandem::Device> device;
 };
 
 struct tandem_comm {
   const uint64_t magic = tandem::commMagic;
   std::shared_ptr<tandem::Communicator> core;
+  tandem_device kind = TANDEM_DEVICE_CPU;
+  std::shared_ptr<tandem::DeviceGroup> device;
   tandem::Settings settings;
 };
 
 struct tandem_workspace {
   const uint64_t magic = tandem::workspaceMagic;
   std::shared_ptr<tandem::Communicator> comm;
+  std::shared_ptr<tandem::DeviceGroup> device;
   tandem::Agreement agreed;
   /// Number of the collective that made it: its name between the ranks.
   uint64_t id = 0;
@@ -92,7 +89,8 @@ namespace tandem {
 
 /// Makes a workspace with the other ranks; see tandem_workspace_create.
 Error createWorkspace(const std::shared_ptr<Communicator> &comm,
-                      const Settings &settings,
+                      const std::shared_ptr<DeviceGroup> &device,
+                      tandem_device kind, const Settings &settings,
                       const tandem_workspace_desc &desc,
                       std::unique_ptr<tandem_workspace> &workspace);
 

@@ -305,7 +305,7 @@ TEST(Fault, AnotherVersionIsNamedOnBothSides) {
     return reply.message;
   });
   EXPECT_EQ(said[0], said[1]);
-  EXPECT_EQ(said[0], "a rank runs protocol 8 (ABI 3.2), rank 0 protocol 1 (ABI "
+  EXPECT_EQ(said[0], "a rank runs protocol 9 (ABI 3.2), rank 0 protocol 2 (ABI "
                      "1.0)");
 }
 

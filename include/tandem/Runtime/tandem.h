@@ -174,8 +174,9 @@ typedef struct tandem_context_desc {
 
 /// Makes a context: the device, defaults, and what the environment says
 /// (TANDEM_TIMEOUT_MS, TANDEM_RENDEZVOUS_DIR, TANDEM_DISABLE_FUSION,
-/// TANDEM_MEMORY_LIMIT; read here and never again). `desc` may be NULL.
-/// TANDEM_DEVICE_CUDA is TANDEM_STATUS_UNSUPPORTED in a build without it.
+/// TANDEM_MEMORY_LIMIT, and those of docs/cuda.md; read here and never again).
+/// `desc` may be NULL. TANDEM_DEVICE_CUDA is TANDEM_STATUS_UNSUPPORTED in a build
+/// without it and on a machine without a driver or GPU; the message says which.
 TANDEM_API tandem_status tandem_context_create(const tandem_context_desc *desc,
                                                tandem_context **context,
                                                tandem_error *error);
@@ -209,8 +210,10 @@ enum {
   TANDEM_COMM_RENDEZVOUS = 0,
   /// The ranks meet by `unique_id`.
   TANDEM_COMM_UNIQUE_ID = 1,
-  /// The ranks of an existing ncclComm_t (CUDA). TANDEM_STATUS_UNSUPPORTED in a
-  /// build without CUDA.
+  /// The ranks of an existing ncclComm_t (CUDA), which is used once, to meet.
+  /// rank and world are its own; leave them at 0 and 1, or give the same. The
+  /// ranks may be on several hosts; then there is no fused path, and NCCL carries
+  /// all. TANDEM_STATUS_UNSUPPORTED in a build without CUDA.
   TANDEM_COMM_NCCL = 2
 };
 
@@ -288,11 +291,15 @@ typedef struct tandem_workspace_desc {
   /// ranks. NULL: none (then none may have one).
   const char *signature;
   uint64_t signature_length;
-  uint64_t reserved[4];
+  /// Thread blocks that its fused kernels may have (CUDA); 0: as many as the
+  /// GPU holds. The ranks agree on the smallest. Groups whose calls overlap in
+  /// time on one GPU share it by this: see docs/cuda.md.
+  int64_t max_blocks;
+  uint64_t reserved[3];
 } tandem_workspace_desc;
 #define TANDEM_WORKSPACE_DESC_INIT                                             \
   {sizeof(tandem_workspace_desc), 0,    0, TANDEM_DTYPE_F32, 0, -1,            \
-   TANDEM_TIMEOUT_DEFAULT,        NULL, 0, {0, 0, 0, 0}}
+   TANDEM_TIMEOUT_DEFAULT,        NULL, 0, 0,                {0, 0, 0}}
 
 /// What a workspace takes, known before anything is allocated.
 typedef struct tandem_workspace_bytes {
@@ -340,7 +347,8 @@ typedef struct tandem_workspace_info {
   int64_t token_limit;
   uint64_t shared_bytes;
   uint64_t private_bytes;
-  /// Why there is no fused path, with the rank that lacks it; else empty.
+  /// Why there is no fused path, with the rank that lacks it. With a fused path:
+  /// why the fallback does without NCCL (CUDA), or empty.
   char reason[256];
 } tandem_workspace_info;
 #define TANDEM_WORKSPACE_INFO_INIT                                             \
@@ -392,6 +400,14 @@ TANDEM_API tandem_status tandem_workspace_get_counters(
 /// workspace and the communicator and make new ones.
 TANDEM_API tandem_status tandem_workspace_get_failure(
     const tandem_workspace *workspace, tandem_error *failure);
+
+/// Writes what each rank last called to `text` (at most `size` bytes with the
+/// closing zero), a line each, and the group's failure if there is one: for
+/// finding out who hangs (CUDA; calls are noted when they are launched, replays
+/// of graphs aren't). Environment TANDEM_HANG_DUMP=PREFIX appends the same to
+/// PREFIX.RANK when a group fails. Any thread, at any time.
+TANDEM_API tandem_status tandem_workspace_get_hang_dump(
+    const tandem_workspace *workspace, char *text, uint64_t size);
 
 /*===-- Execute -----------------------------------------------------------===*/
 /*
@@ -491,12 +507,13 @@ TANDEM_API tandem_status tandem_fused_all_reduce_norm(
     tandem_workspace *workspace, const tandem_norm_args *args);
 
 /// The same from `s` on, `input` being the sum: what follows an unfused
-/// all-reduce. Local; the workspace may be NULL.
+/// all-reduce. Local; without a workspace (NULL) the operands are in host
+/// memory.
 TANDEM_API tandem_status tandem_add_rms_norm(tandem_workspace *workspace,
                                              const tandem_norm_args *args);
 
 /// y = norm(input) alone: residual, bias, pre_norm, residual_out and sum_out
-/// must be absent. Local; the workspace may be NULL.
+/// must be absent. Local; the workspace may be NULL, as above.
 TANDEM_API tandem_status tandem_rms_norm(tandem_workspace *workspace,
                                          const tandem_norm_args *args);
 

@@ -22,7 +22,12 @@ What is compared, and how tightly:
  * fused call, forced fallback, and all_reduce followed by add_rms_norm: the same
    bits; a token alone and in a batch: the same bits.
 
-usage: matrix_test.py LIBRARY [--worlds 2,4] [--full]
+With --device=cuda the operands go to GPUs and back, rank r on GPU r modulo their
+number. The kernels add the squares in another order there (see delta), and worlds
+larger than the number of GPUs take turns on them, which is slow.
+
+usage: matrix_test.py LIBRARY [--device=cuda] [--worlds 2,4] [--full]
+exit status: 77 where there is no GPU to test
 """
 
 import argparse
@@ -56,6 +61,18 @@ class Error(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("call", ctypes.c_uint64),
         ("message", ctypes.c_char * 480),
+    ]
+
+
+class ContextDesc(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint64),
+        ("device", ctypes.c_int32),
+        ("device_index", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+        ("reserved0", ctypes.c_uint32),
+        ("timeout_ms", ctypes.c_int64),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -142,18 +159,115 @@ def sized(kind, **fields):
     return kind(struct_size=ctypes.sizeof(kind), **fields)
 
 
+class Gpu:
+    """One rank's GPU: a piece of its memory, through which operands go."""
+
+    SIZE = 1 << 29
+
+    def __init__(self, rank):
+        self.lib = self.load()
+        count = ctypes.c_int()
+        self.check(self.lib.cudaGetDeviceCount(ctypes.byref(count)))
+        self.index = rank % count.value
+        self.check(self.lib.cudaSetDevice(self.index))
+        base = ctypes.c_void_p()
+        self.check(
+            self.lib.cudaMalloc(ctypes.byref(base), ctypes.c_size_t(self.SIZE))
+        )
+        self.base, self.used = base.value, 0
+
+    @staticmethod
+    def load():
+        names = ["libcudart.so", "libcudart.so.13", "libcudart.so.12"]
+        names += ["/usr/local/cuda/lib64/libcudart.so"]
+        for name in names:
+            try:
+                return ctypes.CDLL(name)
+            except OSError:
+                pass
+        return None
+
+    @classmethod
+    def count(cls):
+        """Asked in a process of its own, so that this one may fork."""
+        pid = os.fork()
+        if pid == 0:
+            count, lib = ctypes.c_int(), cls.load()
+            if not lib or lib.cudaGetDeviceCount(ctypes.byref(count)):
+                count.value = 0
+            os._exit(count.value)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    @staticmethod
+    def check(code):
+        if code:
+            raise RuntimeError(f"CUDA error {code}")
+
+    def place(self, size):
+        at = self.base + self.used
+        self.used += -(-size // 256) * 256
+        if self.used > self.SIZE:
+            raise RuntimeError("operands too large for this test")
+        return at
+
+    def copy(self, to, source, size):
+        # 4: whichever way the addresses say.
+        self.check(
+            self.lib.cudaMemcpy(
+                ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(size), 4
+            )
+        )
+
+    def call(self, function, workspace, args):
+        """Calls with copies of the operands; they have no gaps in this test."""
+        self.used, back = 0, []
+        args = type(args).from_buffer_copy(args)
+        element = np.dtype(STORAGE[args.dtype]).itemsize
+        size = args.tokens * args.hidden * element
+
+        def move(pointer, size, is_output):
+            if not pointer or not size:
+                return pointer
+            at = self.place(size)
+            self.copy(at, pointer, size)
+            if is_output:
+                back.append((pointer, at, size))
+            return at
+
+        outputs = ("output", "norm_out", "residual_out", "sum_out")
+        for name in ("input", "residual") + outputs:
+            if hasattr(args, name):
+                view = getattr(args, name)
+                view.data = move(view.data, size, name in outputs)
+        if isinstance(args, NormArgs):
+            args.bias = move(args.bias, args.hidden * element, False)
+            for norm in (args.norm, args.pre_norm):
+                gamma = np.dtype(STORAGE[norm.gamma_dtype]).itemsize
+                norm.gamma = move(norm.gamma, args.hidden * gamma, False)
+        status = function(workspace, ctypes.byref(args))
+        if status == 0:
+            self.check(self.lib.cudaDeviceSynchronize())
+            for to, source, size in back:
+                self.copy(to, source, size)
+        return status
+
+
 class Runtime:
     """One rank's handles."""
 
-    def __init__(self, path, name, rank, world):
+    def __init__(self, path, name, rank, world, device="cpu"):
         self.lib = ctypes.CDLL(path)
+        self.gpu = Gpu(rank) if device == "cuda" else None
+        context = sized(ContextDesc, device=0, timeout_ms=-1)
+        if self.gpu:
+            context.device, context.device_index = 1, self.gpu.index
         self.lib.tandem_token_limit.restype = ctypes.c_int64
         self.context, self.comm = ctypes.c_void_p(), ctypes.c_void_p()
         self.workspace = ctypes.c_void_p()
         error = sized(Error)
         self.check(
             self.lib.tandem_context_create(
-                None, ctypes.byref(self.context), ctypes.byref(error)
+                ctypes.byref(context), ctypes.byref(self.context), ctypes.byref(error)
             ),
             error,
         )
@@ -202,11 +316,16 @@ class Runtime:
             raise RuntimeError(f"limit is {limit}, not {tokens}")
 
     def call(self, function, args):
-        status = getattr(self.lib, function)(self.workspace, ctypes.byref(args))
-        if status:
-            error = sized(Error)
-            self.lib.tandem_workspace_get_failure(self.workspace, ctypes.byref(error))
+        function = getattr(self.lib, function)
+        if self.gpu:
+            status = self.gpu.call(function, self.workspace, args)
+        else:
+            status = function(self.workspace, ctypes.byref(args))
+        error = sized(Error)
+        if self.lib.tandem_workspace_get_failure(self.workspace, ctypes.byref(error)):
             raise RuntimeError(error.message.decode())
+        if status:
+            raise RuntimeError(f"status {status}")
 
     def close(self):
         self.lib.tandem_workspace_destroy(self.workspace)
@@ -254,9 +373,18 @@ def round32(values, dtype):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
+DEVICE = "cpu"
+
+
 def delta(hidden):
     """Bound of the norm's relative f32 error; see the top of the file."""
-    return (0.5 * (-(-hidden // 64) + 10) + 4) * U * 1.01
+    additions = -(-hidden // 64) + 10
+    if DEVICE == "cuda":
+        # Up to 16 additions a thread for each of 1, 2 or 4 pairs of vectors, then
+        # the warp's tree and that of up to 18 warps.
+        pairs = 1 if hidden <= 4320 else 2 if hidden <= 8640 else 4
+        additions = max(additions, 16 * pairs + 10)
+    return (0.5 * additions + 4) * U * 1.01
 
 
 def norm_interval(values, gamma, epsilon, rounding, dtype):
@@ -534,7 +662,7 @@ def reductions(runtime, rank, world, data, dtype):
 
 
 def run_rank(path, name, rank, world, data, cases):
-    runtime = Runtime(path, name, rank, world)
+    runtime = Runtime(path, name, rank, world, DEVICE)
     results = {}
     for (dtype, hidden), group in itertools.groupby(cases, lambda c: c[:2]):
         runtime.make_workspace(LIMIT, hidden, dtype)
@@ -586,10 +714,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("--worlds", default="1,2,3,4,8")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument(
         "--full", action="store_true", default=os.environ.get("TANDEM_TEST_FULL") == "1"
     )
     options = parser.parse_args()
+    global DEVICE
+    DEVICE = options.device
+    if DEVICE == "cuda" and Gpu.count() == 0:
+        print("skipped: there is no GPU, or no libcudart.so")
+        return 77
     hiddens = (64, 1000, 4096, 5120) if options.full else (64, 1000)
     most = 3000 if options.full else 300
     token_counts = (0, 1, 7, LIMIT, LIMIT + 1, most)

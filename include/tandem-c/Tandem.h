@@ -230,6 +230,38 @@ TANDEM_C_API TandemError tandemModulePrint(TandemModule module,
 TANDEM_C_API TandemError tandemModuleWriteBytecode(TandemModule module,
                                                    TandemBuffer *bytecode);
 
+typedef enum TandemWeights {
+  TANDEM_WEIGHTS_KEEP = 0, /**< external weights stay where they are */
+  TANDEM_WEIGHTS_LINK = 1, /**< a hard link of each file beside the output */
+  TANDEM_WEIGHTS_COPY = 2  /**< a copy of each file beside the output */
+} TandemWeights;
+
+typedef enum TandemExportedGuard {
+  TANDEM_EXPORTED_GUARD_IF = 0, /**< an If node: fused op, or the source's */
+  TANDEM_EXPORTED_GUARD_OP = 1  /**< the fused op alone, which checks itself */
+} TandemExportedGuard;
+
+typedef struct TandemExportOptions {
+  size_t structSize;
+  int32_t weights; /**< TandemWeights, for a file in another folder */
+  int32_t guard;   /**< TandemExportedGuard */
+  /** Folder that external weights are relative to now; null: that of the model
+   * that was imported. */
+  const char *externalDataDir;
+} TandemExportOptions;
+#define TANDEM_EXPORT_OPTIONS_INIT                                             \
+  {sizeof(TandemExportOptions), TANDEM_WEIGHTS_KEEP, TANDEM_EXPORTED_GUARD_IF, \
+   NULL}
+
+/** Writes an ONNX model (docs/export.md) to a file, which is there whole at the
+ * end, or as it was. `options` may be null. */
+TANDEM_C_API TandemError tandemModuleExportOnnxFile(
+    TandemModule module, const char *path, const TandemExportOptions *options);
+/** The same into memory; external weights must be kept. */
+TANDEM_C_API TandemError
+tandemModuleExportOnnx(TandemModule module, const TandemExportOptions *options,
+                       TandemBuffer *model);
+
 /** The ops and their uses as JSON, for drawing (docs/embedding/c.md). */
 TANDEM_C_API TandemError tandemModuleGetGraph(TandemModule module,
                                               TandemBuffer *json);

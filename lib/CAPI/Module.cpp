@@ -15,8 +15,10 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Export/OnnxExport.h"
 #include "tandem/Import/OnnxImport.h"
 #include "tandem/Passes/Passes.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -62,9 +64,10 @@ makeModule(TandemContext context, TandemModule *out, TandemErrorCode code,
 }
 
 /// Runs `write` on a module, and gives out the bytes that it writes.
-static TandemError makeText(
-    TandemModule module, TandemBuffer *out,
-    llvm::function_ref<LogicalResult(ModuleOp, llvm::raw_ostream &)> write) {
+static TandemError
+makeText(TandemModule module, TandemBuffer *out,
+         llvm::function_ref<LogicalResult(ModuleOp, llvm::raw_ostream &)> write,
+         TandemErrorCode code = TANDEM_ERROR_INVALID_IR) {
   if (!out)
     return missing("the place for the bytes");
   *out = nullptr;
@@ -229,6 +232,83 @@ TandemError tandemModuleWriteBytecode(TandemModule module,
   return makeText(module, bytecode, [](ModuleOp op, llvm::raw_ostream &os) {
     return writeBytecodeToFile(op, os);
   });
+}
+
+static TandemError readExportOptions(const TandemExportOptions *options,
+                                     mlir::tandem::OnnxExportOptions &result) {
+  TandemExportOptions given = TANDEM_EXPORT_OPTIONS_INIT;
+  if (TandemError error = readOptions(options, given, "TandemExportOptions"))
+    return error;
+  if (given.weights < TANDEM_WEIGHTS_KEEP ||
+      given.weights > TANDEM_WEIGHTS_COPY)
+    return makeError(TANDEM_ERROR_INVALID_ARGUMENT,
+                     "TandemExportOptions: weights is " +
+                         llvm::Twine(given.weights) +
+                         ", which is no TandemWeights");
+  if (given.guard < TANDEM_EXPORTED_GUARD_IF ||
+      given.guard > TANDEM_EXPORTED_GUARD_OP)
+    return makeError(TANDEM_ERROR_INVALID_ARGUMENT,
+                     "TandemExportOptions: guard is " +
+                         llvm::Twine(given.guard) +
+                         ", which is no TandemExportedGuard");
+  if (given.externalDataDir)
+    result.externalDataDir = given.externalDataDir;
+  result.weights = static_cast<mlir::tandem::ExternalWeights>(given.weights);
+  result.guard = static_cast<mlir::tandem::ExportedGuard>(given.guard);
+  return nullptr;
+}
+
+TandemError tandemModuleExportOnnxFile(TandemModule module, const char *path,
+                                       const TandemExportOptions *options) {
+  if (!path)
+    return missing("the path");
+  mlir::tandem::OnnxExportOptions given;
+  if (TandemError error = readExportOptions(options, given))
+    return error;
+  given.outputPath = path;
+  auto object = find(module);
+  if (!object)
+    return makeInvalidHandle("module");
+  // Goes to a file of another name first.
+  std::string ioError;
+  TandemError error = object->context->run(
+      TANDEM_ERROR_EXPORT, "the module can't be exported", [&] {
+        bool exported = true;
+        llvm::Error written =
+            llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+              exported =
+                  succeeded(mlir::tandem::exportOnnx(*object->op, os, given));
+              return exported ? llvm::Error::success()
+                              : llvm::createStringError("not exported");
+            });
+        std::string text = llvm::toString(std::move(written));
+        if (exported)
+          ioError = std::move(text);
+        return success(exported);
+      });
+  if (!error && !ioError.empty())
+    return makeError(TANDEM_ERROR_IO,
+                     llvm::Twine(path) +
+                         ": error: cannot be written: " + ioError);
+  return error;
+}
+
+TandemError tandemModuleExportOnnx(TandemModule module,
+                                   const TandemExportOptions *options,
+                                   TandemBuffer *model) {
+  mlir::tandem::OnnxExportOptions given;
+  if (TandemError error = readExportOptions(options, given))
+    return error;
+  if (given.weights != mlir::tandem::ExternalWeights::Keep)
+    return makeError(TANDEM_ERROR_INVALID_ARGUMENT,
+                     "external weights can be linked or copied for a file "
+                     "only, not for a model in memory");
+  return makeText(
+      module, model,
+      [&](ModuleOp op, llvm::raw_ostream &os) {
+        return mlir::tandem::exportOnnx(op, os, given);
+      },
+      TANDEM_ERROR_EXPORT);
 }
 
 TandemError tandemModuleGetGraph(TandemModule module, TandemBuffer *json) {

@@ -68,6 +68,15 @@ class PrintOptions(ctypes.Structure):
     ]
 
 
+class ExportOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("weights", c_int32),
+        ("guard", c_int32),
+        ("external_data_dir", c_char_p),
+    ]
+
+
 class CFuseOptions(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -132,6 +141,14 @@ FUNCTIONS = {
         [c_void_p, POINTER(PrintOptions), POINTER(c_void_p)],
     ),
     "tandemModuleWriteBytecode": (c_void_p, [c_void_p, POINTER(c_void_p)]),
+    "tandemModuleExportOnnxFile": (
+        c_void_p,
+        [c_void_p, c_char_p, POINTER(ExportOptions)],
+    ),
+    "tandemModuleExportOnnx": (
+        c_void_p,
+        [c_void_p, POINTER(ExportOptions), POINTER(c_void_p)],
+    ),
     "tandemModuleGetGraph": (c_void_p, [c_void_p, POINTER(c_void_p)]),
     "tandemModuleRunPipeline": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "tandemModuleFuse": (

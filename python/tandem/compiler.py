@@ -22,6 +22,8 @@ from tandem.report import Report
 
 Path = str | os.PathLike[str]
 Guard = Literal["chain", "function", "none"]
+Weights = Literal["keep", "link", "copy"]
+ExportedGuard = Literal["if", "op"]
 
 
 class ErrorCode(enum.IntEnum):
@@ -400,15 +402,63 @@ class Module:
         )
         return _take(buffer)
 
+    def export_onnx(
+        self,
+        path: Path | None = None,
+        *,
+        weights: Weights = "keep",
+        guard: ExportedGuard = "if",
+        external_data_dir: Path | None = None,
+    ) -> bytes | None:
+        """Writes an ONNX model (docs/export.md): to the file ``path``, or without
+        one returns its bytes.
+
+        ``weights`` says what becomes of external weights when the file is in
+        another folder; ``guard`` whether a check is an If node, or the fused op's
+        own. ``external_data_dir`` is where the weights are now, if not in the
+        folder of the model that was imported.
+        """
+        kinds, guards = ("keep", "link", "copy"), ("if", "op")
+        if weights not in kinds:
+            raise ValueError(f"weights is {weights!r}, not one of {kinds}")
+        if guard not in guards:
+            raise ValueError(f"guard is {guard!r}, not one of {guards}")
+        options = _capi.ExportOptions(
+            ctypes.sizeof(_capi.ExportOptions),
+            kinds.index(weights),
+            guards.index(guard),
+            None
+            if external_data_dir is None
+            else _bytes(external_data_dir, "external_data_dir"),
+        )
+        lib = _capi.library()
+        if path is not None:
+            self.context._run(
+                lib.tandemModuleExportOnnxFile(
+                    self._handle, _bytes(path, "the path"), ctypes.byref(options)
+                )
+            )
+            return None
+        buffer = ctypes.c_void_p()
+        self.context._run(
+            lib.tandemModuleExportOnnx(
+                self._handle, ctypes.byref(options), ctypes.byref(buffer)
+            )
+        )
+        return _take(buffer)
+
     def save(self, path: Path) -> None:
-        """Writes a file, of the kind that its name says: ``.mlir`` or ``.mlirbc``."""
+        """Writes a file, of the kind that its name says: ``.mlir``, ``.mlirbc`` or
+        ``.onnx``."""
         name = os.fspath(path)
         if name.endswith(".mlir"):
             pathlib.Path(path).write_text(self.text(), encoding="utf-8")
         elif name.endswith(".mlirbc"):
             pathlib.Path(path).write_bytes(self.bytecode())
+        elif name.endswith(".onnx"):
+            self.export_onnx(path)
         else:
-            raise ValueError(f"{name}: a module is saved as .mlir or .mlirbc")
+            raise ValueError(f"{name}: a module is saved as .mlir, .mlirbc or .onnx")
 
     def graph(self) -> dict[str, Any]:
         """The ops and their uses, for drawing; docs/embedding/c.md."""

@@ -100,6 +100,45 @@ def expect(code, pattern):
     return pytest.raises(tandem.Error, match=pattern, check=lambda e: e.code == code)
 
 
+def test_export(tmp_path):
+    """What is exported is what the tool exports, and reads back as the same."""
+    subprocess.run(
+        [BUILD / "bin/fusion-opt", MODEL, "-o", tmp_path / "tool.onnx"],
+        check=True,
+        capture_output=True,
+    )
+    module, _ = tandem.fuse(MODEL)
+    assert module.export_onnx(tmp_path / "ours.onnx") is None
+    bytes_ = (tmp_path / "ours.onnx").read_bytes()
+    assert bytes_ == (tmp_path / "tool.onnx").read_bytes()
+    assert module.export_onnx() == bytes_
+    module.save(tmp_path / "saved.onnx")
+    assert (tmp_path / "saved.onnx").read_bytes() == bytes_
+    # Nothing more fuses in a model that has fused.
+    again, report = tandem.fuse(bytes_)
+    assert report.fused == report.all_reduces == 4
+    assert module.export_onnx(guard="op") != bytes_
+
+
+def test_export_errors(tmp_path):
+    module, _ = tandem.fuse(MODEL)
+    with expect(tandem.ErrorCode.IO, r"a\.onnx: error: cannot be written: "):
+        module.export_onnx(tmp_path / "none/a.onnx")
+    with pytest.raises(ValueError, match="weights is 'burn'"):
+        module.export_onnx(weights="burn")
+    with pytest.raises(ValueError, match="guard is 'none'"):
+        module.export_onnx(guard="none")
+    with expect(tandem.ErrorCode.INVALID_ARGUMENT, "in memory"):
+        module.export_onnx(weights="copy")
+    path = tmp_path / "f.onnx"
+    path.write_text("before")
+    source = "func.func @main(%x: i7) -> i7 { return %x : i7 }"
+    with expect(tandem.ErrorCode.EXPORT, "error: "):
+        tandem.Module.parse(source).export_onnx(path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_errors(tmp_path):
     code = tandem.ErrorCode
     with expect(code.IO, r"none\.onnx: error: cannot be read: No such file"):
@@ -143,7 +182,7 @@ def test_wrong_types():
         tandem.Module.load("a\0.mlir")
     with pytest.raises(ValueError, match="guard is 'sometimes'"):
         module.fuse(guard="sometimes")
-    with pytest.raises(ValueError, match=r"saved as \.mlir or \.mlirbc"):
+    with pytest.raises(ValueError, match=r"saved as \.mlir, \.mlirbc or \.onnx"):
         module.save("module.txt")
     with pytest.raises(ValueError, match="change its context"):
         tandem.fuse(module, context=tandem.Context())

@@ -145,6 +145,30 @@ static void testModels(TandemContext context, const char *path) {
   EXPECT(strstr(tandemBufferGetData(graph),
                 "\"op\":\"com.microsoft::AllReduce\""));
 
+  /* Out to ONNX and in again. */
+  TandemBuffer model;
+  TandemModule imported;
+  TandemContext fourth;
+  OK(tandemContextCreate(NULL, &fourth));
+  OK(tandemModuleExportOnnx(clone, NULL, &model));
+  OK(tandemModuleImportOnnx(fourth, tandemBufferGetData(model),
+                            tandemBufferGetSize(model), NULL, NULL, &imported));
+  OK(tandemModuleFuse(imported, &options, NULL));
+  tandemModuleDestroy(imported);
+  tandemContextDestroy(fourth);
+  tandemBufferDestroy(model);
+  TandemExportOptions export = TANDEM_EXPORT_OPTIONS_INIT;
+  export.weights = TANDEM_WEIGHTS_COPY;
+  FAILS(TANDEM_ERROR_INVALID_ARGUMENT, "in memory",
+        tandemModuleExportOnnx(clone, &export, &model));
+  FAILS(TANDEM_ERROR_IO, "/none.onnx: error: cannot be written",
+        tandemModuleExportOnnxFile(clone, "/no-such-folder/none.onnx", NULL));
+  export.weights = 9;
+  FAILS(TANDEM_ERROR_INVALID_ARGUMENT, "weights is 9",
+        tandemModuleExportOnnxFile(clone, "none.onnx", &export));
+  FAILS(TANDEM_ERROR_INVALID_ARGUMENT, "path",
+        tandemModuleExportOnnxFile(clone, NULL, NULL));
+
   tandemBufferDestroy(graph);
   tandemBufferDestroy(elided);
   tandemBufferDestroy(other);
@@ -281,6 +305,8 @@ static void testErrors(TandemContext context, const char *folder) {
 static void testMisuse(TandemContext context) {
   TandemModule module = parse(context, chain), other = NULL;
   TandemBuffer text;
+  FAILS(TANDEM_ERROR_INVALID_HANDLE, "module",
+        tandemModuleExportOnnx(NULL, NULL, &text));
   /* Null where something must be. */
   FAILS(TANDEM_ERROR_INVALID_ARGUMENT, "place",
         tandemContextCreate(NULL, NULL));

@@ -41,7 +41,7 @@ def get_fuse_options(given: argparse.Namespace) -> dict[str, object]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a .onnx, .mlir or .mlirbc file")
-    parser.add_argument("-o", "--output", metavar="FILE", help=".mlir or .mlirbc")
+    parser.add_argument("-o", "--output", metavar="FILE", help=".onnx, .mlir or .mlirbc")
     parser.add_argument("--report", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")
     parser.add_argument("--table", action="store_true", help="print the sites")

@@ -140,7 +140,8 @@ class _WorkspaceDesc(ctypes.Structure):
         ("timeout_ms", c_int64),
         ("signature", c_char_p),
         ("signature_length", c_uint64),
-        ("reserved", c_uint64 * 4),
+        ("max_blocks", c_int64),
+        ("reserved", c_uint64 * 3),
     ]
 
 
@@ -223,6 +224,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int32,
         [c_void_p, POINTER(_CommDesc), POINTER(c_void_p), POINTER(_Error)],
     ),
+    "tandem_comm_rank": (c_int32, [c_void_p]),
+    "tandem_comm_world": (c_int32, [c_void_p]),
     "tandem_comm_barrier": (c_int32, [c_void_p, POINTER(_Error)]),
     "tandem_comm_destroy": (None, [c_void_p]),
     "tandem_workspace_create": (
@@ -235,6 +238,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tandem_workspace_set_fusion": (c_int32, [c_void_p, c_int32, POINTER(_Error)]),
     "tandem_workspace_get_counters": (c_int32, [c_void_p, POINTER(_Counters)]),
     "tandem_workspace_get_failure": (c_int32, [c_void_p, POINTER(_Error)]),
+    "tandem_workspace_get_hang_dump": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_fused_all_reduce_norm": (c_int32, [c_void_p, POINTER(_NormArgs)]),
 }
 
@@ -388,7 +392,8 @@ class Context(_Object):
 class Communicator(_Object):
     """The ranks of a group. Collective: returns when all of them are there.
 
-    They meet by ``unique_id``, or by ``name`` on one machine.
+    They meet by ``unique_id``, by ``name`` on one machine, or as the ranks of
+    ``nccl_comm``, the address of an ncclComm_t, which is used once.
     """
 
     _destroy = "tandem_comm_destroy"
@@ -396,15 +401,16 @@ class Communicator(_Object):
     def __init__(
         self,
         context: Context,
-        rank: int,
-        world: int,
+        rank: int = 0,
+        world: int = 1,
         *,
         unique_id: bytes | None = None,
         name: str | None = None,
+        nccl_comm: int | None = None,
         timeout_ms: int = TIMEOUT_DEFAULT,
     ) -> None:
-        if (unique_id is None) == (name is None):
-            raise ValueError("give either unique_id or name")
+        if sum(way is not None for way in (unique_id, name, nccl_comm)) != 1:
+            raise ValueError("give one of unique_id, name and nccl_comm")
         desc = _CommDesc(ctypes.sizeof(_CommDesc))
         desc.rank = _int(rank, "rank", 32)
         desc.world = _int(world, "world", 32)
@@ -416,6 +422,9 @@ class Communicator(_Object):
             desc.unique_id = ctypes.pointer(_UniqueId.from_buffer_copy(unique_id))
         elif name is not None:
             desc.name = name.encode()
+        else:
+            desc.kind = 2
+            desc.nccl_comm = nccl_comm
         handle, error = c_void_p(), _error()
         with context._use() as owner:
             _check(
@@ -428,7 +437,8 @@ class Communicator(_Object):
                 error,
             )
         super().__init__(handle)
-        self.rank, self.world = rank, world
+        self.rank: int = library().tandem_comm_rank(handle)
+        self.world: int = library().tandem_comm_world(handle)
 
     def barrier(self) -> None:
         """Waits for all ranks."""
@@ -495,6 +505,7 @@ class Workspace(_Object):
         *,
         token_limit: int = -1,
         signature: str | None = None,
+        max_blocks: int = 0,
         require_fused: bool = False,
         batch_invariant: bool = False,
         timeout_ms: int = TIMEOUT_DEFAULT,
@@ -510,6 +521,7 @@ class Workspace(_Object):
             _int(timeout_ms, "timeout_ms"),
             text,
             len(text or b""),
+            _int(max_blocks, "max_blocks"),
         )
         handle, error = c_void_p(), _error()
         with communicator._use() as owner:
@@ -570,6 +582,15 @@ class Workspace(_Object):
                 )
             )
         return {name: getattr(counters, name) for name, *_ in _Counters._fields_[1:]}
+
+    def hang_dump(self) -> str:
+        """What each rank last called, a line each, to find out who hangs (CUDA)."""
+        text = ctypes.create_string_buffer(1 << 16)
+        with self._use() as handle:
+            _check(
+                library().tandem_workspace_get_hang_dump(handle, text, len(text))
+            )
+        return text.value.decode("utf-8", "replace")
 
     def fused_all_reduce_norm(
         self,

@@ -104,13 +104,23 @@ def test_errors():
     with pytest.raises(ValueError, match="rank is 4294967296"):
         context = runtime.Context()
         runtime.Communicator(context, 2**32, 1, unique_id=context.unique_id())
-    with pytest.raises(ValueError, match="either unique_id or name"):
+    with pytest.raises(ValueError, match="one of unique_id, name and nccl_comm"):
         runtime.Communicator(runtime.Context(), 0, 1)
     with pytest.raises(ValueError, match="3 bytes, not 128"):
         runtime.Communicator(runtime.Context(), 0, 1, unique_id=b"abc")
+    with pytest.raises(RuntimeFailure, match="CUDA|ncclComm_t"):
+        runtime.Communicator(runtime.Context(), nccl_comm=8)
     with failing(Status.INVALID_ARGUMENT, "rank"):
         context = runtime.Context()
         runtime.Communicator(context, 5, 1, unique_id=context.unique_id())
+
+
+def test_queries():
+    workspace = make_workspace(max_blocks=4)
+    assert workspace.info().fused and workspace.token_limit(8, DType.F32) == 4
+    assert isinstance(workspace.hang_dump(), str)
+    workspace.set_fusion(False)
+    assert workspace.token_limit(8, DType.F32) == -1
 
 
 def test_closed():

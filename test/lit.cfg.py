@@ -78,7 +78,7 @@ if os.environ.get("TANDEM_CHECK_PLUGIN", "") not in ("", "0"):
     config.available_features.add("through-plugin")
     fusion_opt = write_plugin_driver()
     # Only these run passes on MLIR.
-    suites = ("Dialect", "Raise", "Fuse", "Restore", "Pipeline", "Bytecode")
+    suites = ("Bytecode", "Dialect", "Fuse", "Lower", "Pipeline", "Raise", "Restore")
     config.excludes += [
         entry
         for entry in os.listdir(config.test_source_root)

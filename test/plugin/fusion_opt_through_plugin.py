@@ -23,9 +23,13 @@ import tempfile
 PASSES = {
     "canonicalize",
     "control-flow-sink",
+    "convert-scf-to-cf",
+    "convert-to-llvm",
     "cse",
     "inline",
     "loop-invariant-code-motion",
+    "one-shot-bufferize",
+    "reconcile-unrealized-casts",
     "remove-dead-values",
     "resolve-ranked-shaped-type-result-dims",
     "sccp",

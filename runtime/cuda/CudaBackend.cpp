@@ -222,8 +222,9 @@ private:
   /// Pages' first bytes whose pointers were found to be this GPU's.
   static constexpr size_t numKnown = 64;
   std::atomic<uintptr_t> known[numKnown] = {};
-  /// hidden << 32 | tokens, by type, for norms.
-  mutable std::atomic<uint64_t> limits[3] = {};
+  /// hidden << 32 | tokens, by type: the last answers of maxRows, without and
+  /// with norms.
+  mutable std::atomic<uint64_t> limits[2][3] = {};
   /// Monitor's.
   bool stopped = false;
   std::atomic<bool> dumped{false};
@@ -617,25 +618,27 @@ Error CudaBackend::accept(const tandem_all_reduce_args &args) {
   return checkPointer("output", args.output.data);
 }
 
+/// Rows that one kernel takes. Asked in every call: remembers the last answer.
 int64_t CudaBackend::maxRows(int64_t hidden, int32_t dtype,
                              bool withNorm) const {
-  return held->direct ? maxTokens(held->facts, hidden, dtype, withNorm) : 0;
+  if (!held->direct)
+    return 0;
+  std::atomic<uint64_t> &slot = limits[withNorm][dtype];
+  uint64_t packed = slot.load(std::memory_order_relaxed);
+  if (packed >> 32 == static_cast<uint64_t>(hidden))
+    return static_cast<int64_t>(packed & 0xffffffff);
+  int64_t rows = maxTokens(held->facts, hidden, dtype, withNorm);
+  slot.store(static_cast<uint64_t>(hidden) << 32 | static_cast<uint64_t>(rows),
+             std::memory_order_relaxed);
+  return rows;
 }
 
-/// Asked before every call: remembers the last answer for each type.
 int64_t CudaBackend::capacity(int64_t hidden, tandem_dtype dtype) const {
   if (held->comm->world == 1)
     return INT64_MAX;
   if (hidden > INT32_MAX)
     return 0;
-  std::atomic<uint64_t> &slot = limits[dtype];
-  uint64_t packed = slot.load(std::memory_order_relaxed);
-  if (packed >> 32 == static_cast<uint64_t>(hidden))
-    return static_cast<int64_t>(packed & 0xffffffff);
-  int64_t rows = maxRows(hidden, dtype, true);
-  slot.store(static_cast<uint64_t>(hidden) << 32 | static_cast<uint64_t>(rows),
-             std::memory_order_relaxed);
-  return rows;
+  return maxRows(hidden, dtype, true);
 }
 
 //===----------------------------------------------------------------------===//
@@ -990,9 +993,10 @@ tandem_status CudaBackend::allReduce(const tandem_all_reduce_args &args,
       direct && args.tokens <= maxRows(args.hidden, args.dtype, false);
   const uint32_t invariant =
       args.flags & TANDEM_CALL_BATCH_INVARIANT ? invariantBit : 0;
-  note(!small && !inOrder      ? PathNccl
-       : small || held->direct ? PathOrdered
-                               : PathGather,
+  note(small          ? PathFused
+       : !inOrder     ? PathNccl
+       : held->direct ? PathOrdered
+                      : PathGather,
        KindAllReduce, call_, call, stream);
   if (small)
     return finish(exchange(call_, KindAllReduce | invariant, 0, stream), call);

@@ -1003,11 +1003,9 @@ bool GraphExporter::emitFused(FusedAllReduceNormOp op,
     if (input)
       node.add_input(nameOf(input).str());
   node.add_output(nameOf(op.getNorm()).str());
-  Value residual = op.getNewResidual(), sum = op.getSum();
-  if (residual || sum)
-    node.add_output(residual ? nameOf(residual).str() : std::string());
-  if (sum)
-    node.add_output(nameOf(sum).str());
+  // ONNX Runtime wants as many outputs as the function has.
+  for (Value output : {op.getNewResidual(), op.getSum()})
+    node.add_output(output ? nameOf(output).str() : std::string());
   return true;
 }
 

@@ -14,12 +14,8 @@ import pathlib
 VARIABLE = "TANDEM_LIBRARY_PATH"
 
 
-def load(name: str, hint: str = "") -> ctypes.CDLL:
-    """Loads a library of ours by its file name.
-
-    Raises ImportError, with ``hint`` where another library that it needs is
-    missing.
-    """
+def find(name: str) -> pathlib.Path:
+    """The path of a library of ours. Raises ImportError."""
     given = os.environ.get(VARIABLE, "")
     folders = [pathlib.Path(folder) for folder in given.split(":") if folder]
     folders = folders or [pathlib.Path(__file__).parent / "lib"]
@@ -32,6 +28,16 @@ def load(name: str, hint: str = "") -> ctypes.CDLL:
             "build/lib:build/runtime",
             name="tandem",
         )
+    return path
+
+
+def load(name: str, hint: str = "") -> ctypes.CDLL:
+    """Loads a library of ours by its file name.
+
+    Raises ImportError, with ``hint`` where another library that it needs is
+    missing.
+    """
+    path = find(name)
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:

@@ -68,6 +68,7 @@ def test_contents(wheel):
         "tandem/__init__.py",
         "tandem/py.typed",
         "tandem/lib/libTandemC.so.1",
+        "tandem/lib/libtandem_onnxruntime.so",
         "tandem/lib/libtandem_runtime.so.1",
     } <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)

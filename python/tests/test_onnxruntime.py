@@ -1,0 +1,273 @@
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole GLM models in ONNX Runtime: a process and a session a rank, our kernels in
+them; and the commands run and check."""
+
+import os
+import subprocess
+import sys
+
+import numpy
+import onnx
+import pytest
+
+from conftest import BUILD, MODELS
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from tandem import ort  # noqa: E402
+from tandem.onnx_ranks import RankFailure, run_ranks  # noqa: E402
+
+if not (BUILD / "runtime/libtandem_onnxruntime.so").exists():
+    pytest.skip("libtandem_onnxruntime.so was not built", allow_module_level=True)
+
+TOLERANCE = 2e-6
+LIMIT = 8
+
+
+def fuse(model, output, *options):
+    tool = BUILD / "bin/fusion-opt"
+    done = subprocess.run(
+        [tool, model, *options, "-o", output], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fused 4 of 4" in done.stderr
+
+
+def tandem(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "tandem", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def feeds_of(name, rank):
+    """Two batches, one on each side of the limit, and what each must give. The model
+    is causal: the first tokens of a row don't depend on the rest."""
+    with numpy.load(MODELS / f"{name}.rank{rank}.npz") as file:
+        arrays = dict(file)
+    # The exporter left this one a cache for batch 1.
+    rows = 1 if name == "tp2_glm4_moe_f32" else 2
+    long = {key: value[:rows] for key, value in arrays.items()}
+    short = {key: value[:1, :3] for key, value in arrays.items()}
+    assert short["input_ids"].size == 3 and long["input_ids"].size == 6 * rows
+    return [short, long]
+
+
+@pytest.fixture(scope="module")
+def fused_models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fused")
+
+    def get(name, world, guard):
+        paths = [folder / f"{name}.{guard}.rank{rank}.onnx" for rank in range(world)]
+        for rank, path in enumerate(paths):
+            if not path.exists():
+                fuse(MODELS / f"{name}.rank{rank}.onnx", path, f"--onnx-guard={guard}")
+        return list(map(str, paths))
+
+    return get
+
+
+CASES = [
+    ("tp2_glm4_moe_f32_op21", 2),
+    ("tp2_glm4_f32", 2),
+    ("tp4_glm_f32_op20", 4),
+    ("tp2_glm4_moe_f32", 2),
+]
+
+
+@pytest.mark.parametrize("form", ["unfused", "if", "op"])
+@pytest.mark.parametrize("name, world", CASES)
+def test_logits(name, world, form, fused_models):
+    if form == "unfused":
+        models = [str(MODELS / f"{name}.rank{rank}.onnx") for rank in range(world)]
+    else:
+        models = fused_models(name, world, form)
+    feeds = [feeds_of(name, rank) for rank in range(world)]
+    limit = 4 if name == "tp2_glm4_moe_f32" else LIMIT
+    results = run_ranks(models, feeds, token_limit=limit)
+    for rank, result in enumerate(results):
+        for given, outputs in zip(feeds[rank], result.outputs):
+            difference = numpy.abs(outputs["logits"] - given["logits_full_model"]).max()
+            assert difference <= TOLERANCE
+        first, second = result.counters
+        assert second["failed"] == 0
+        if form == "unfused":
+            assert (second["fused"], second["fallback"], second["all_reduce"]) == (0, 0, 8)
+            continue
+        # Both branches in one session: our kernel below the limit, and above it
+        # what the graph, or the op, has in its place.
+        assert (first["fused"], first["fallback"], first["all_reduce"]) == (4, 0, 0)
+        assert second["fused"] == 4
+        assert (second["fallback"], second["all_reduce"]) == (
+            (0, 4) if form == "if" else (4, 0)
+        )
+
+
+def test_ranks_matter(fused_models):
+    """The sums come from both ranks: a rank alone gives what it gives alone."""
+    models = fused_models("tp2_glm4_f32", 2, "if")
+    feeds = feeds_of("tp2_glm4_f32", 0)
+    (alone,) = run_ranks(models[:1], [feeds])
+    logits = alone.outputs[1]["logits"]
+    assert numpy.abs(logits - feeds[1]["logits_identity_allreduce"]).max() <= TOLERANCE
+    assert numpy.abs(logits - feeds[1]["logits_full_model"]).max() > 0.1
+
+
+def test_run(fused_models, tmp_path):
+    fused_models("tp2_glm4_moe_f32_op21", 2, "if")
+    pattern = fused_models("tp2_glm4_moe_f32_op21", 2, "if")[0].replace(
+        "rank0", "rank{rank}"
+    )
+    feeds = str(MODELS / "tp2_glm4_moe_f32_op21.rank{rank}.npz")
+    done = tandem(
+        "run", pattern, "--ranks=2", f"--feeds={feeds}", "--expect=logits=logits_full_model",
+        "--tolerance=2e-6", "--output", tmp_path / "out.rank{rank}.npz",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert f"rank {rank}, run 0: logits [2, 6, 128]; fused 4, not fused 0" in done.stdout
+        with numpy.load(tmp_path / f"out.rank{rank}.npz") as file:
+            assert file["logits"].shape == (2, 6, 128)
+    done = tandem(
+        "run", pattern, "--ranks=2", f"--feeds={feeds}",
+        "--expect=logits=logits_identity_allreduce", "--tolerance=2e-6",
+    )  # fmt: skip
+    assert done.returncode == 1 and "MORE than 2e-06" in done.stdout
+
+
+def test_check(fused_models, tmp_path):
+    name = "tp2_glm4_f32"
+    pattern = fused_models(name, 2, "if")[0].replace("rank0", "rank{rank}")
+    original = MODELS / f"{name}.rank{{rank}}.onnx"
+    done = tandem("check", original, pattern, "--ranks=2", "--int-max=20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 sites, 2 ranks, 1 runs; on rank 0 fused 4, not fused 0" in done.stdout
+    assert "equal within the tolerance" in done.stdout
+
+    # A wrong epsilon from the third site on, in both ranks.
+    for rank in range(2):
+        model = onnx.load(pattern.replace("{rank}", str(rank)))
+        sites = [n for n in model.graph.node if n.name.endswith("/guard")]
+        (call,) = [n for n in sites[2].attribute[0].g.node if n.domain == "ai.tandem"]
+        next(a for a in call.attribute if a.name == "epsilon").f = 0.5
+        onnx.save(model, tmp_path / f"wrong.rank{rank}.onnx")
+    done = tandem("check", original, tmp_path / "wrong.rank{rank}.onnx", "--ranks=2", "--int-max=20")
+    assert done.returncode == 1, done.stderr
+    assert f"the first that is larger: '{sites[2].output[0]}' (at {sites[2].name}, rank 0" in done.stdout
+
+
+def test_check_compares_what_was_decided(tmp_path):
+    name = "tp2_glm4_f32"
+    for rank, limit in enumerate((8, 9)):
+        fuse(
+            MODELS / f"{name}.rank{rank}.onnx",
+            tmp_path / f"f.rank{rank}.onnx",
+            f"--tandem-fuse-pipeline=max-tokens={limit}",
+        )
+    done = tandem("check", MODELS / f"{name}.rank{{rank}}.onnx", tmp_path / "f.rank{rank}.onnx", "--ranks=2")
+    assert done.returncode == 1
+    assert "the ranks' files differ at collective 0" in done.stdout
+    assert "tokens <= 8" in done.stdout and "tokens <= 9" in done.stdout
+
+
+def test_signatures_are_compared_by_the_runtime():
+    name = "tp2_glm4_f32"
+    models = [str(MODELS / f"{name}.rank{rank}.onnx") for rank in range(2)]
+    feeds = [feeds_of(name, rank)[:1] for rank in range(2)]
+    with pytest.raises(RankFailure, match="MISMATCH"):
+        run_ranks(models, feeds, signatures=["a site", "another"])
+
+
+def test_bodies_run_without_our_library(fused_models, tmp_path):
+    """A runtime that does not know the domain inlines the bodies. The only op that
+    ONNX Runtime lacks then is the source's own all-reduce: here Identity."""
+    path = fused_models("tp2_glm4_moe_f32_op21", 2, "if")[0]
+    model = onnx.load(path)
+
+    def replace(nodes):
+        for node in nodes:
+            if node.op_type == "AllReduce":
+                node.op_type, node.domain = "Identity", ""
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    replace(attribute.g.node)
+
+    replace(model.graph.node)
+    for function in model.functions:
+        replace(function.node)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    feeds = feeds_of("tp2_glm4_moe_f32_op21", 0)[1]
+    names = [i.name for i in session.get_inputs()]
+    (logits,) = session.run(None, {name: feeds[name] for name in names})
+    assert numpy.abs(logits - feeds["logits_identity_allreduce"]).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(rank=2, world=2), "tandem.rank is '2', not a number from 0 to 1"),
+        (dict(rank=0, world=500), "tandem.world is '500', not a number from 1 to 128"),
+        (dict(max_tokens=0), "tandem.max_tokens is '0', not a number from 1"),
+        (dict(token_limit="few"), "tandem.token_limit is 'few', not a number"),
+    ],
+)
+def test_bad_options(arguments, message):
+    with pytest.raises(Exception, match=message):
+        ort.register(onnxruntime.SessionOptions(), **arguments)
+
+
+def test_a_rank_that_does_not_come(fused_models):
+    models = fused_models("tp2_glm4_f32", 2, "op")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ranks = ort.register(options, rank=0, world=2, rendezvous=f"alone-{os.getpid()}", timeout_ms=300)
+    session = onnxruntime.InferenceSession(models[0], options, providers=["CPUExecutionProvider"])
+    feeds = feeds_of("tp2_glm4_f32", 0)[0]
+    with pytest.raises(Exception, match="AllReduceRMSNormAddRMSNorm: TANDEM_STATUS_TIMEOUT"):
+        session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})
+    assert ranks.counters()["fused"] == 0
+    del session
+    ranks.close()
+
+
+def test_groups_must_fit(fused_models, tmp_path):
+    model = onnx.load(fused_models("tp2_glm4_f32", 2, "op")[0])
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.domain == "ai.tandem" and attribute.name == "group_size":
+                attribute.i = 3
+    options = onnxruntime.SessionOptions()
+    ort.register(options, rank=0, world=2)
+    with pytest.raises(Exception, match="its group has 3 ranks, and this session's 2"):
+        onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("run", "no.rank{rank}.onnx", "--ranks=2", "--feeds=x.npz"), "there is no model 'no.rank0.onnx'"),
+        (("run", "no.onnx", "--ranks=2", "--feeds=x.npz"), "'no.onnx' has no {rank} in it"),
+        (("run", "no.onnx", "--ranks=0", "--feeds=x.npz"), "--ranks is 0"),
+        (("run", "no.onnx", "--feeds=x.npz", "--expect=y"), "--expect is 'y', not OUTPUT=KEY"),
+        (("check", "no.onnx", "no.onnx"), "there is no model 'no.onnx'"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(arguments, message):
+    done = tandem(*arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tandem: error: ") and message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_feeds_that_lack_an_input(tmp_path):
+    numpy.savez(tmp_path / "few.npz", input_ids=numpy.zeros((1, 2), "int64"))
+    done = tandem(
+        "run", MODELS / "tp2_glm4_f32.rank{rank}.onnx", "--ranks=2", f"--feeds={tmp_path}/few.npz"
+    )
+    assert done.returncode == 1
+    assert "the feeds have no 'attention_mask', which the model needs" in done.stderr

@@ -1,0 +1,171 @@
+//===- Register.cpp - The library's entry points -===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// RegisterCustomOps is what ONNX Runtime calls. The ranks come from the session
+// options' config entries:
+//
+//   tandem.rank, tandem.world     which rank of how many this session is
+//   tandem.rendezvous             the name at which the ranks meet
+//   tandem.max_tokens             room of the workspace, in tokens (4096)
+//   tandem.token_limit            above this many tokens nothing is fused
+//   tandem.timeout_ms             how long a rank waits for the others
+//   tandem.signature              compared across the ranks
+//   tandem.id                     a name for tandem_onnxruntime_counters
+//
+//===----------------------------------------------------------------------===//
+
+#include "CustomOps.h"
+
+#include <cstdlib>
+#include <map>
+
+using namespace tandem::ort;
+
+namespace {
+
+/// A session's ops. ONNX Runtime keeps pointers to them.
+struct Registration {
+  explicit Registration(GroupOptions options) : group(std::move(options)) {}
+  Group group;
+  std::vector<std::unique_ptr<Op>> tandemOps, microsoftOps;
+};
+
+/// All there are, by id: only the user knows when a session has ended.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Registration>> entries;
+  uint64_t next = 0;
+};
+
+Registry &registry() {
+  static Registry *theRegistry = new Registry();
+  return *theRegistry;
+}
+
+std::shared_ptr<Registration> find(const char *id) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  auto entry = registry().entries.find(id ? id : "");
+  return entry == registry().entries.end() ? nullptr : entry->second;
+}
+
+bool toNumber(const std::string &text, int64_t &value) {
+  char *end = nullptr;
+  errno = 0;
+  long long number = std::strtoll(text.c_str(), &end, 10);
+  if (text.empty() || *end || errno)
+    return false;
+  value = number;
+  return true;
+}
+
+} // namespace
+
+static Status *readOptions(const Api &api, const SessionOptions *session,
+                           GroupOptions &options, std::string &id) {
+  auto text = [&](const char *key, std::string &value) {
+    return api.getConfig(session, key, value);
+  };
+  auto number = [&](const char *key, int64_t &value, int64_t least,
+                    int64_t most) -> Status * {
+    std::string given;
+    if (Status *status = text(key, given))
+      return status;
+    if (given.empty())
+      return nullptr;
+    if (toNumber(given, value) && value >= least && value <= most)
+      return nullptr;
+    std::string why = std::string("session option ") + key + " is '" + given +
+                      "', not a number from " + std::to_string(least) + " to " +
+                      std::to_string(most);
+    return api.makeStatus(kFail, why.c_str());
+  };
+  int64_t world = 1, rank = 0;
+  if (Status *status = number("tandem.world", world, 1, TANDEM_MAX_WORLD))
+    return status;
+  if (Status *status = number("tandem.rank", rank, 0, world - 1))
+    return status;
+  options.world = static_cast<int32_t>(world);
+  options.rank = static_cast<int32_t>(rank);
+  if (Status *status =
+          number("tandem.max_tokens", options.maxTokens, 1, INT64_MAX))
+    return status;
+  if (Status *status =
+          number("tandem.token_limit", options.tokenLimit, -1, INT64_MAX))
+    return status;
+  if (Status *status =
+          number("tandem.timeout_ms", options.timeoutMs, -1, INT64_MAX))
+    return status;
+  std::string rendezvous;
+  if (Status *status = text("tandem.rendezvous", rendezvous))
+    return status;
+  if (!rendezvous.empty())
+    options.rendezvous = rendezvous;
+  if (Status *status = text("tandem.signature", options.signature))
+    return status;
+  return text("tandem.id", id);
+}
+
+extern "C" {
+
+TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
+                                     const ApiBase *base) {
+  Api api(base->getApi(kApiVersion));
+  if (!api) // ONNX Runtime before 1.17; it has printed so.
+    return Api(base->getApi(1))
+        .makeStatus(kFail, "Tandem's ops need ONNX Runtime 1.17 or newer");
+  GroupOptions group;
+  std::string id;
+  if (Status *status = readOptions(api, options, group, id))
+    return status;
+  auto entry = std::make_shared<Registration>(std::move(group));
+  entry->tandemOps = makeOps(/*isTandem=*/true, entry->group);
+  entry->microsoftOps = makeOps(/*isTandem=*/false, entry->group);
+  auto add = [&](const char *name,
+                 const std::vector<std::unique_ptr<Op>> &ops) -> Status * {
+    Domain *domain = nullptr;
+    if (Status *status = api.makeDomain(name, &domain))
+      return status;
+    for (const std::unique_ptr<Op> &op : ops)
+      if (Status *status =
+              api.add(domain, static_cast<const CustomOp *>(op.get())))
+        return status;
+    return api.add(options, domain);
+  };
+  {
+    std::lock_guard<std::mutex> lock(registry().mutex);
+    if (id.empty())
+      id = "#" + std::to_string(registry().next++);
+    if (!registry().entries.try_emplace(id, entry).second) {
+      std::string why =
+          "session option tandem.id: '" + id + "' is the id of another session";
+      return api.makeStatus(kFail, why.c_str());
+    }
+  }
+  if (Status *status = add("ai.tandem", entry->tandemOps))
+    return status;
+  return add("com.microsoft", entry->microsoftOps);
+}
+
+/// Fills `counters` with the calls of the session whose option tandem.id is
+/// `id`. Returns 0; 1 if there is none; 2 if it made no collective yet.
+TANDEM_API int tandem_onnxruntime_counters(const char *id,
+                                           tandem_counters *counters) {
+  std::shared_ptr<Registration> entry = find(id);
+  if (!entry)
+    return 1;
+  return entry->group.getCounters(*counters) ? 0 : 2;
+}
+
+/// Frees what belongs to the session `id`, which must have ended.
+TANDEM_API void tandem_onnxruntime_close(const char *id) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().entries.erase(id ? id : "");
+}
+
+} // extern "C"

@@ -81,6 +81,8 @@ CASES = [
 @pytest.mark.parametrize("form", ["unfused", "if", "op"])
 @pytest.mark.parametrize("name, world", CASES)
 def test_logits(name, world, form, fused_models):
+    if form == "op" and world == 4 and os.environ.get("TANDEM_TEST_FULL") != "1":
+        pytest.skip("only with TANDEM_TEST_FULL=1, to save time")
     if form == "unfused":
         models = [str(MODELS / f"{name}.rank{rank}.onnx") for rank in range(world)]
     else:

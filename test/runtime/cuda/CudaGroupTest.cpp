@@ -10,9 +10,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <dlfcn.h>
 #include <random>
 #include <sys/wait.h>
@@ -1064,6 +1066,59 @@ TEST(CudaMemory, WorkspacesAndCommunicatorsGiveItBack) {
       300));
   printf("%d communicators in %lld ms\n", comms,
          static_cast<long long>(nowMs() - start));
+}
+
+/// What a call costs the thread that makes it, and what NCCL takes of the GPU:
+/// figures for docs/cuda.md. Only that calls don't wait is checked.
+TEST(CudaGroup, CallsOnlyLaunch) {
+  NEED_GPUS(2);
+  std::string name = freshName();
+  expectAll(runRanks(2, [&](int rank) -> std::string {
+    GpuMember m;
+    RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
+    size_t before = freeMemory();
+    RANK_CHECK(m.makeGpuWorkspace(64, 4096) == 0, m.message());
+    size_t after = freeMemory();
+    tandem_workspace_info info = infoOf(m.workspace);
+    PlainGpuCall call(rank, 1, 4096);
+    double best[2] = {1e9, 1e9};
+    for (int fallback : {0, 1})
+      for (int batch = 0; batch < 20; ++batch) {
+        constexpr int calls = 50;
+        call.args.flags = fallback ? uint32_t(TANDEM_CALL_FALLBACK) : 0;
+        RANK_CUDA(cudaDeviceSynchronize());
+        timespec start, end;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        for (int i = 0; i < calls; ++i)
+          RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        best[fallback] =
+            std::min(best[fallback],
+                     (static_cast<double>(end.tv_sec - start.tv_sec) * 1e6 +
+                      static_cast<double>(end.tv_nsec - start.tv_nsec) * 1e-3) /
+                         calls);
+      }
+    RANK_CUDA(cudaDeviceSynchronize());
+    if (rank == 0) {
+      printf("host: %.2f us a fused call, %.2f us a fallback; NCCL's "
+             "communicator: %lld MiB of the GPU\n",
+             best[0], best[1],
+             (static_cast<long long>(before - after) -
+              static_cast<long long>(info.shared_bytes + info.private_bytes)) >>
+                 20);
+      fflush(stdout);
+    }
+    // A peer that isn't there yet must not hold the caller up.
+    if (rank == 1)
+      usleep(300000);
+    call.args.flags = 0;
+    int64_t start = nowMs();
+    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+    RANK_CHECK(nowMs() - start < 100, "the call waited");
+    std::string wrong = call.check(2);
+    RANK_CHECK(wrong.empty(), wrong);
+    return "";
+  }));
 }
 
 /// NCCL over its network transport, as between hosts.

@@ -31,8 +31,8 @@ set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS
     "libmlir-${llvm} ${since}, libllvm${llvm} ${since}, libprotobuf-lite32, libstdc++6, libgcc-s1, libc6")
 
 set(CPACK_DEBIAN_TANDEMRUNTIME_PACKAGE_NAME tandem-runtime)
-set(CPACK_COMPONENT_TANDEMRUNTIME_DESCRIPTION "the runtime library, with its C header; needs no LLVM")
-set(CPACK_DEBIAN_TANDEMRUNTIME_PACKAGE_DEPENDS "libstdc++6, libgcc-s1, libc6")
+set(CPACK_COMPONENT_TANDEMRUNTIME_DESCRIPTION "the runtime library with its C header, and fusion-run; needs no LLVM")
+set(CPACK_DEBIAN_TANDEMRUNTIME_PACKAGE_DEPENDS "libstdc++6, libgcc-s1, libc6, zlib1g")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME tandem-dev)
 set(CPACK_COMPONENT_DEV_DESCRIPTION "headers, .td files, libraries and the CMake package, for programs that embed Tandem")

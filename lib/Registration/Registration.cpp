@@ -12,6 +12,7 @@
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
+#include "tandem/Conversion/Passes.h"
 #include "tandem/InitAll.h"
 #include "tandem/OnnxDialect/OnnxDialect.h"
 #include "tandem/Passes/Passes.h"
@@ -31,4 +32,5 @@ void mlir::tandem::registerToolDialects(DialectRegistry &registry) {
 void mlir::tandem::registerToolPasses() {
   registerAllPasses();
   registerTandemPassesAndPipelines();
+  registerTandemConversionPasses();
 }

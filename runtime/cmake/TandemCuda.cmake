@@ -10,9 +10,9 @@
 set(TANDEM_CUDA AUTO CACHE STRING
     "Build the CUDA backend: AUTO (where there is nvcc), ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
-# 90a: the H200 has what only its own target offers. 100 is the last one's PTX
-# too, for what comes after it.
-set(TANDEM_CUDA_ARCHITECTURES "80;90a;100" CACHE STRING
+# -virtual: as PTX, which the driver compiles when it is loaded. The last one is
+# there as PTX, too, for what comes after it.
+set(TANDEM_CUDA_ARCHITECTURES "80-virtual;90a;100" CACHE STRING
     "Compute capabilities to build CUDA kernels for")
 
 set(TANDEM_HAVE_CUDA OFF)
@@ -38,11 +38,16 @@ if(TANDEM_CUDA)
     set(TANDEM_HAVE_CUDA ON)
     set(TANDEM_CUDA_FLAGS "")
     foreach(arch IN LISTS TANDEM_CUDA_ARCHITECTURES)
-      list(APPEND TANDEM_CUDA_FLAGS
-           "-gencode=arch=compute_${arch},code=sm_${arch}")
+      if(arch MATCHES "^(.*)-virtual$")
+        list(APPEND TANDEM_CUDA_FLAGS
+             "-gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1}")
+      else()
+        list(APPEND TANDEM_CUDA_FLAGS
+             "-gencode=arch=compute_${arch},code=sm_${arch}")
+      endif()
       set(last ${arch})
     endforeach()
-    if(NOT last MATCHES "[af]$")
+    if(NOT last MATCHES "[afl]$")
       list(APPEND TANDEM_CUDA_FLAGS
            "-gencode=arch=compute_${last},code=compute_${last}")
     endif()

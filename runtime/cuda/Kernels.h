@@ -27,7 +27,7 @@ namespace cuda {
 struct KernelFacts {
   uint32_t multiprocessors;
   /// See Facts.
-  uint32_t residentThreads;
+  uint32_t residentThreads[3];
   bool bulkCopies;
   /// The device has programmatic launches (9.0 on).
   bool programmatic;

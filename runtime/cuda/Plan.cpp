@@ -20,7 +20,7 @@ static uint32_t elementSize(int32_t dtype) { return dtype == 0 ? 4 : 2; }
 Tuning tandem::cuda::defaultTuning(uint32_t world, bool) {
   constexpr uint64_t mib = uint64_t(1) << 20;
   if (world == 2)
-    return {4 * mib, ~uint64_t(0)};
+    return {~uint64_t(0), ~uint64_t(0)};
   // One step sends world - 1 times the bytes, two steps 2 (world - 1) / world
   // times, and cost some 3 us more: what the link moves of one rank's bytes in
   // that time is about 1 MiB.
@@ -74,7 +74,7 @@ static const char *shapeCall(const CallShape &call, Plan &plan) {
   if (rowBytes % vectorBytes)
     return "a row is not a multiple of 16 bytes";
   uint64_t vectors = rowBytes / vectorBytes;
-  uint64_t pieces = ceilDiv(vectors, maxRowVectors);
+  uint64_t pieces = ceilDiv(vectors, maxRowVectorsOf(call.dtype));
   if (pieces > 1 && call.norm)
     return "a row is longer than a block takes";
   uint64_t rows = static_cast<uint64_t>(call.tokens) * pieces;
@@ -144,12 +144,22 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
 
   bool pushers =
       plan.protocol == Protocol::Rows || plan.protocol == Protocol::TwoStep;
-  plan.block = (plan.shape.warps + (pushers ? pusherWarps : 0)) * 32;
+  // One warp more, which pushes or keeps the books.
+  plan.block = (plan.shape.warps + 1) * 32;
   plan.sharedBytes = pushers && facts.bulkCopies ? stageBytes * numStages : 0;
   // All blocks are resident at once, so that any may wait for any other.
-  uint32_t perMultiprocessor = facts.residentThreads / plan.block;
-  if (perMultiprocessor > maxBlocksPerMultiprocessor)
-    perMultiprocessor = maxBlocksPerMultiprocessor;
+  uint32_t pairs = plan.shape.pairs;
+  uint32_t resident = facts.residentThreads[pairs == 1   ? 0
+                                            : pairs == 2 ? 1
+                                                         : 2];
+  uint32_t perMultiprocessor = resident / plan.block;
+  // For lines of a world of two two are as good as what fits, and better for
+  // many rows.
+  uint32_t most = pushers            ? maxBlocksPerMultiprocessor
+                  : facts.world == 2 ? 2
+                                     : perMultiprocessor;
+  if (perMultiprocessor > most)
+    perMultiprocessor = most;
   if (perMultiprocessor == 0)
     return "a block doesn't fit on a multiprocessor";
   uint32_t grid = facts.multiprocessors * perMultiprocessor;
@@ -159,6 +169,10 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
   if (plan.protocol == Protocol::TwoStep)
     work = static_cast<uint32_t>(ceilDiv(plan.units, facts.world));
   plan.grid = grid < work ? grid : work;
+  plan.stream = plan.protocol == Protocol::Lines && facts.world == 2 &&
+                plan.rows / 2 > plan.grid;
+  plan.pushers = plan.grid;
+  plan.chunk = stageBytes;
 
   plan.header[HeaderTokens] = static_cast<uint32_t>(call.tokens);
   plan.header[HeaderHidden] = static_cast<uint32_t>(call.hidden);
@@ -209,7 +223,7 @@ NormPlan tandem::cuda::planNorm(uint32_t multiprocessors, int64_t tokens,
   NormPlan plan;
   uint64_t rowBytes = static_cast<uint64_t>(hidden) * elementSize(dtype);
   plan.generic =
-      rowBytes % vectorBytes || rowBytes / vectorBytes > maxRowVectors;
+      rowBytes % vectorBytes || rowBytes / vectorBytes > maxRowVectorsOf(dtype);
   if (!plan.generic)
     plan.shape = rowShape(static_cast<uint32_t>(rowBytes / vectorBytes));
   plan.block = plan.generic ? 256 : plan.shape.warps * 32;

@@ -18,12 +18,10 @@
 namespace tandem {
 namespace cuda {
 
-/// Warps of a block that only push, where rows go in units.
-constexpr uint32_t pusherWarps = 1;
 /// Shared memory through which bulk copies go, a block.
 constexpr uint32_t stageBytes = 8192;
 constexpr uint32_t numStages = 4;
-/// Blocks that shared memory and registers allow at least.
+/// Blocks that shared memory allows at least.
 constexpr uint32_t maxBlocksPerMultiprocessor = 4;
 
 /// How much is sent by which protocol; measured, see docs/cuda.md.
@@ -44,8 +42,9 @@ struct Facts {
   uint32_t world;
   uint64_t capacity;
   uint32_t multiprocessors;
-  /// Threads of ours that a multiprocessor holds at a time (KernelFacts).
-  uint32_t residentThreads;
+  /// Threads of ours that a multiprocessor holds at a time (KernelFacts), for
+  /// kernels with 1, 2 and 4 pairs of vectors a thread.
+  uint32_t residentThreads[3];
   /// Largest grid, for several groups on one device; 0: what fits.
   uint32_t maxBlocks;
   /// Self-test: 128-byte lines arrive whole between all pairs.
@@ -78,7 +77,7 @@ struct RowShape {
   /// Lines that the row takes.
   uint32_t lines;
 };
-/// For 1 to maxRowVectors vectors.
+/// For 1 to 4,320 vectors.
 RowShape rowShape(uint32_t vectors);
 
 /// What of a call the ranks must agree on. dtype and reduction as in tandem.h.
@@ -125,6 +124,12 @@ struct Plan {
   uint32_t rows = 0;
   uint32_t rowsPerUnit = 1;
   uint32_t units = 0;
+  /// Lines of a world of two, more rows than blocks: pushed by warps of their
+  /// own, in the rows' order.
+  bool stream = false;
+  /// Blocks that push, and bytes of a bulk copy.
+  uint32_t pushers = 0;
+  uint32_t chunk = 0;
   /// Dynamic shared memory.
   uint32_t sharedBytes = 0;
   uint32_t hash = 0;

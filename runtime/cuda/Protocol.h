@@ -36,8 +36,9 @@
 //     launches any more.
 //
 // Who writes what in a region:
-//   Control::epoch, arrived   kernels of the region's own rank
-//   Control::failure          anyone, from zero to a word, once
+//   Control::epoch, arrived,  kernels of the region's own rank
+//   recorded
+//   Control::failure          anyone; never zero again
 //   Control::deadline         the own host
 //   headers, lines, flags,    kernels of the peer that each is indexed by; own
 //   payload                   kernels only read them
@@ -169,7 +170,9 @@ struct Control {
   uint64_t epoch;
   /// Blocks of the current call that have read the epoch.
   uint32_t arrived;
-  uint32_t reserved0[29];
+  /// 1: a kernel has written the HostRecord.
+  uint32_t recorded;
+  uint32_t reserved0[28];
   /// The group's failure, or zero. A line of its own: peers write it.
   uint64_t failure;
   uint64_t reserved1[15];
@@ -190,10 +193,13 @@ TANDEM_HD constexpr uint64_t ceilDiv(uint64_t value, uint64_t by) {
   return (value + by - 1) / by;
 }
 
-/// The longest row in vectors that a block takes: 4 pairs of vectors for each
-/// of 18 warps, 60 vectors a warp and pair (Rows.h).
-constexpr uint32_t maxRowVectors = 4 * 18 * 60;
-constexpr uint32_t maxRowBytes = maxRowVectors * vectorBytes;
+/// The longest row in vectors that a block takes: 60 a warp and pair
+/// (RowMath.cuh) of 18 warps with 4 pairs in f32, 2 in 16 bits: 17,280 elements
+/// in any type.
+TANDEM_HD constexpr uint32_t maxRowVectorsOf(int32_t dtype) {
+  return 60 * 18 * (dtype == 0 ? 4 : 2);
+}
+constexpr uint32_t maxRowBytes = 60 * 18 * 4 * vectorBytes;
 /// Rows are pushed in units of one row or, if rows are short, as many as come
 /// to at least this.
 constexpr uint32_t minUnitBytes = 4096;
@@ -262,6 +268,9 @@ TANDEM_HD constexpr Layout layOutRegion(uint32_t world, uint64_t capacity) {
     l.lineArea = maxLineArea;
   if (l.lineArea > share)
     l.lineArea = share;
+  // Two ranks send everything in lines.
+  if (world == 2 && l.lineArea < l.capacity / 8 * 9)
+    l.lineArea = l.capacity / 8 * 9;
   l.lineArea = roundUp(l.lineArea + maxRowBytes * 2, 128);
   // Two-step: a share of the inputs, and one of the sums; one step: what fits
   // in both.

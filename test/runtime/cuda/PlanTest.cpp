@@ -24,7 +24,8 @@ Facts factsOf(uint32_t world, uint64_t capacity) {
   facts.world = world;
   facts.capacity = capacity;
   facts.multiprocessors = 132;
-  facts.residentThreads = 1024;
+  for (uint32_t &threads : facts.residentThreads)
+    threads = 1024;
   facts.wholeLines = true;
   facts.bulkCopies = true;
   facts.tuning = defaultTuning(world, true);
@@ -118,7 +119,7 @@ TEST(CudaProtocol, FailureWordsKeepTheirParts) {
 }
 
 TEST(CudaPlan, RowShapesHoldTheirVectors) {
-  for (uint32_t vectors = 1; vectors <= maxRowVectors; ++vectors) {
+  for (uint32_t vectors = 1; vectors <= maxRowVectorsOf(0); ++vectors) {
     RowShape shape = rowShape(vectors);
     EXPECT_TRUE(shape.pairs == 1 || shape.pairs == 2 || shape.pairs == 4);
     EXPECT_LE(shape.warps, 18u);
@@ -140,9 +141,12 @@ TEST(CudaPlan, ChoosesBySize) {
   };
   EXPECT_EQ(protocolOf(1), Protocol::Lines);
   EXPECT_EQ(plan.grid, 1u);
-  EXPECT_EQ(protocolOf(8192), Protocol::Rows);
+  EXPECT_FALSE(plan.stream);
+  EXPECT_EQ(protocolOf(8192), Protocol::Lines);
+  EXPECT_TRUE(plan.stream);
   facts.wholeLines = false;
   EXPECT_EQ(protocolOf(1), Protocol::Elements);
+  EXPECT_EQ(protocolOf(8192), Protocol::Rows);
   facts = factsOf(8, uint64_t(8192) * 8192);
   EXPECT_EQ(protocolOf(1), Protocol::Lines);
   EXPECT_EQ(protocolOf(8192), Protocol::TwoStep);
@@ -154,7 +158,8 @@ TEST(CudaPlan, GridsAreResident) {
       for (uint32_t world : {2u, 3u, 8u})
         for (int64_t hidden : {8, 64, 2048, 4096, 5120, 7168, 16384}) {
           Facts facts = factsOf(world, uint64_t(2048) * 32768);
-          facts.residentThreads = resident;
+          for (uint32_t &threads : facts.residentThreads)
+            threads = resident;
           facts.maxBlocks = maxBlocks;
           for (int64_t tokens : {1, 2, 131, 132, 133, 2048}) {
             Plan plan;
@@ -191,7 +196,7 @@ TEST(CudaPlan, WhatIsRefusedSaysWhy) {
   EXPECT_EQ(why(128, 4096, 2, true), "");
   EXPECT_NE(why(1, 65536, 2, true), "") << "too long for a norm";
   EXPECT_EQ(why(1, 65536, 2, false), "") << "cut where there is no norm";
-  EXPECT_EQ(plan.pieces, 2u);
+  EXPECT_EQ(plan.pieces, 4u);
   facts.world = 9;
   EXPECT_NE(why(1, 4096, 2, true), "");
 }
@@ -202,7 +207,7 @@ TEST(CudaPlan, MaxTokensIsTheLastThatFits) {
     Facts facts = factsOf(2 + random() % 7, 1 + random() % (64u << 20));
     facts.wholeLines = random() % 2;
     int32_t dtype = static_cast<int32_t>(random() % 3);
-    int64_t hidden = (1 + random() % 4000) * (dtype ? 8 : 4);
+    int64_t hidden = (1 + random() % 2160) * (dtype ? 8 : 4);
     CallShape call = callOf(1, hidden, dtype);
     int64_t most = maxTokens(facts, hidden, dtype, true);
     uint64_t rowBytes = uint64_t(hidden) * (dtype ? 2 : 4);
@@ -245,6 +250,6 @@ TEST(CudaPlan, NormsOfAnySizeHaveAPlan) {
         EXPECT_LE(plan.block, 1024u);
         EXPECT_EQ(plan.generic,
                   hidden * (dtype ? 2 : 4) % 16 != 0 ||
-                      hidden * (dtype ? 2 : 4) / 16 > maxRowVectors);
+                      hidden * (dtype ? 2 : 4) / 16 > maxRowVectorsOf(dtype));
       }
 }

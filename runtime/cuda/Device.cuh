@@ -1,0 +1,213 @@
+//===-- Device.cuh - Instructions that C++ has no words for -----*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Memory that ranks exchange is only touched by the functions here: relaxed
+// loads and stores of the whole system, which no L1 cache answers.
+
+#ifndef TANDEM_RUNTIME_CUDA_DEVICE_CUH
+#define TANDEM_RUNTIME_CUDA_DEVICE_CUH
+
+#include <cstdint>
+
+namespace tandem {
+namespace cuda {
+
+//===----------------------------------------------------------------------===//
+// Exchanged memory
+//===----------------------------------------------------------------------===//
+
+__device__ __forceinline__ uint64_t loadWord(const void *from) {
+  uint64_t value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
+               : "=l"(value)
+               : "l"(from)
+               : "memory");
+  return value;
+}
+
+/// What the storing rank wrote before its releaseFence is visible after this
+/// has returned what that rank stored after it.
+__device__ __forceinline__ uint64_t acquireWord(const void *from) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
+               : "=l"(value)
+               : "l"(from)
+               : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void storeWord(void *to, uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value)
+               : "memory");
+}
+
+__device__ __forceinline__ void releaseFence() {
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+/// Sixteen bytes, as four words that may come apart.
+__device__ __forceinline__ uint4 loadVector(const void *from) {
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void storeVector(void *to, uint4 v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+/// Sixteen bytes as the single access that PTX documents (b128).
+__device__ __forceinline__ void loadElement(const void *from, uint64_t &data,
+                                            uint64_t &flag) {
+  asm volatile("{\n"
+               ".reg .b128 e;\n"
+               "ld.relaxed.sys.global.b128 e, [%2];\n"
+               "mov.b128 {%0, %1}, e;\n"
+               "}"
+               : "=l"(data), "=l"(flag)
+               : "l"(from)
+               : "memory");
+}
+
+__device__ __forceinline__ void storeElement(void *to, uint64_t data,
+                                             uint64_t flag) {
+  asm volatile("{\n"
+               ".reg .b128 e;\n"
+               "mov.b128 e, {%1, %2};\n"
+               "st.relaxed.sys.global.b128 [%0], e;\n"
+               "}" ::"l"(to),
+               "l"(data), "l"(flag)
+               : "memory");
+}
+
+__device__ __forceinline__ uint64_t lowHalf(uint4 v) {
+  return static_cast<uint64_t>(v.y) << 32 | v.x;
+}
+__device__ __forceinline__ uint64_t highHalf(uint4 v) {
+  return static_cast<uint64_t>(v.w) << 32 | v.z;
+}
+__device__ __forceinline__ uint4 vectorOf(uint64_t low, uint64_t high) {
+  return make_uint4(
+      static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
+      static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32));
+}
+
+//===----------------------------------------------------------------------===//
+// Time, programmatic launches, barriers
+//===----------------------------------------------------------------------===//
+
+__device__ __forceinline__ uint64_t nanoseconds() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)::"memory");
+  return t;
+}
+
+/// Before it, a kernel may touch launch parameters and gammas only.
+__device__ __forceinline__ void waitForPreviousKernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// After a block's last store.
+__device__ __forceinline__ void letNextKernelStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// A barrier among the first `threads` threads, not the block's own.
+__device__ __forceinline__ void barrierOf(uint32_t threads) {
+  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
+/// Tells one warp of the block, at barrier 2, without waiting for it.
+__device__ __forceinline__ void arriveAtControl() {
+  asm volatile("bar.arrive 2, %0;" ::"r"(blockDim.x) : "memory");
+}
+/// By that warp: waits for all others.
+__device__ __forceinline__ void waitForArrivals() {
+  asm volatile("bar.sync 2, %0;" ::"r"(blockDim.x) : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// Bulk copies (compute capability 9.0 on)
+//===----------------------------------------------------------------------===//
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ uint32_t sharedAddress(const void *p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void initBarrier(uint64_t *barrier) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier))
+      : "memory");
+}
+
+/// Orders what this thread saw through ordinary accesses before its bulk
+/// copies.
+__device__ __forceinline__ void fenceToBulk() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+__device__ __forceinline__ void bulkLoad(void *to, const void *from,
+                                         uint32_t bytes, uint64_t *barrier) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+               "bytes [%0], [%1], %2, [%3];" ::"r"(sharedAddress(to)),
+               "l"(from), "r"(bytes), "r"(sharedAddress(barrier))
+               : "memory");
+}
+
+__device__ __forceinline__ void waitForBulkLoad(uint64_t *barrier,
+                                                uint32_t parity) {
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra again;\n"
+               "}" ::"r"(sharedAddress(barrier)),
+               "r"(parity)
+               : "memory");
+}
+
+__device__ __forceinline__ void bulkStore(void *to, const void *from,
+                                          uint32_t bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+      "r"(sharedAddress(from)), "r"(bytes)
+      : "memory");
+}
+__device__ __forceinline__ void commitBulk() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// All but the last `n` groups have read their sources.
+template <int n>
+__device__ __forceinline__ void waitForBulkReads() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(n) : "memory");
+}
+/// All but the last `n` groups are stored.
+template <int n>
+__device__ __forceinline__ void waitForBulkStores() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(n) : "memory");
+}
+#endif
+
+} // namespace cuda
+} // namespace tandem
+
+#endif

@@ -1,0 +1,609 @@
+//===-- Lines.cuh - Few tokens: flags inside the lines ----------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Everything to everybody, in lines of 120 bytes of data and an 8-byte flag
+// (or, where lines may come apart, elements of 8 and 8). No fence, no second
+// message: what arrives says itself that it has. A block pushes all of its rows
+// before it waits for any, so that ranks never wait in a circle.
+
+#ifndef TANDEM_RUNTIME_CUDA_LINES_CUH
+#define TANDEM_RUNTIME_CUDA_LINES_CUH
+
+#include "RowMath.cuh"
+#include "Wait.cuh"
+
+namespace tandem {
+namespace cuda {
+
+/// Registers a thread may have: what of a block's threads fit is up to it.
+constexpr int registersFor(int pairs) { return pairs == 1 ? 64 : 96; }
+
+/// Reads a word of each line of the gammas, so that they lie in the L1 cache
+/// when the norm needs them. Never stores anything.
+__device__ __forceinline__ void touchScale(const Scale &scale, uint32_t bytes,
+                                           uint32_t &seen) {
+  if (!scale.data || !scale.aligned)
+    return;
+  // A block has more threads than a gamma has lines.
+  uint32_t at = threadIdx.x * 128;
+  if (at < bytes)
+    seen ^= __ldg(reinterpret_cast<const uint32_t *>(
+        static_cast<const char *>(scale.data) + at));
+}
+
+/// Brings the launch parameters into the constant cache, all at a time instead
+/// of line by line as they are used.
+template <class Params>
+__device__ __forceinline__ void touchParams(const Params &p) {
+  const uint32_t *words = reinterpret_cast<const uint32_t *>(&p);
+  uint32_t seen = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < sizeof(Params) / 4; i += 16)
+    seen ^= words[i];
+  asm volatile("" ::"r"(seen));
+}
+
+/// While there is something else to wait for. The loads aren't waited for
+/// before keepTouches.
+template <class T>
+__device__ __forceinline__ uint32_t touchGammas(const NormParams &norm) {
+  uint32_t elements = static_cast<uint32_t>(norm.vectors) * T::perVector;
+  uint32_t seen = 0;
+  touchScale(norm.pre.gamma, elements * (norm.pre.gamma.dtype ? 2 : 4), seen);
+  touchScale(norm.norm.gamma, elements * (norm.norm.gamma.dtype ? 2 : 4), seen);
+  return seen;
+}
+/// At the end: keeps the loads. The condition never holds, which the compiler
+/// can't know.
+__device__ __forceinline__ void keepTouches(const NormParams &norm,
+                                            uint32_t seen) {
+  if (seen == 0x9e3779b9u && norm.rows == 0)
+    asm volatile("trap;");
+}
+
+/// Piece `row` of the input or of an output, and how many vectors it has.
+struct Piece {
+  uint32_t row;
+  int32_t first;
+  int32_t vectors;
+};
+static __device__ __noinline__ Piece cutPieceOf(uint32_t pieces,
+                                                int32_t vectors,
+                                                int32_t rowVectors,
+                                                uint32_t index) {
+  uint32_t row = index / pieces;
+  int32_t first = static_cast<int32_t>(index - row * pieces) * vectors;
+  int32_t rest = rowVectors - first;
+  return {row, first, rest < vectors ? rest : vectors};
+}
+__device__ __forceinline__ Piece pieceOf(const ExchangeParams &p,
+                                         uint32_t index) {
+  int32_t vectors = static_cast<int32_t>(p.shape.vectors);
+  if (p.pieces == 1)
+    return {index, 0, vectors};
+  return cutPieceOf(p.pieces, vectors, p.rowVectors, index);
+}
+__device__ __forceinline__ char *addressOf(const Operand &operand,
+                                           const Piece &piece) {
+  return operand.row(piece.row) + static_cast<int64_t>(piece.first) * 16;
+}
+
+/// The inboxes of lines, or of elements.
+template <class T, int P, bool whole, bool pair>
+struct LineEnd {
+  const ExchangeParams &p;
+  const Call &call;
+  const Holding<P> &holding;
+  int32_t lane;
+  /// Offsets of this thread's parts of lines in a row; negative: none.
+  int32_t lines[2 * P];
+  bool split[P];
+
+  __device__ __forceinline__ LineEnd(const ExchangeParams &p, const Call &call,
+                                     const Holding<P> &holding, int32_t warp,
+                                     int32_t lane)
+      : p(p), call(call), holding(holding), lane(lane) {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i) {
+      int32_t slice = warp + i / 2 * static_cast<int32_t>(p.shape.warps);
+      int32_t line = (i & 1) * 4 + (lane >> 3);
+      int32_t vectors = static_cast<int32_t>(p.shape.vectors);
+      lines[i] = line < linesOf(vectors, slice)
+                     ? (slice * 8 + line) * static_cast<int32_t>(lineBytes) +
+                           (lane & 7) * 16
+                     : -1;
+      split[i / 2] = (lane & 7) == 7 && vectors - slice * 60 > 56;
+    }
+  }
+
+  __device__ __forceinline__ uint64_t rowAt(uint32_t row) const {
+    return static_cast<uint64_t>(row) *
+           (whole ? p.shape.lines * lineBytes : p.shape.vectors * 32);
+  }
+
+  __device__ __forceinline__ char *inboxOf(int32_t rank, int32_t from) const {
+    return p.regions[rank] + p.layout.lineAt(call.slot, rank, from);
+  }
+
+  __device__ __forceinline__ void push(uint32_t row,
+                                       const uint4 (&v)[2 * P]) const {
+    for (int32_t n = 0; n < (pair ? 1 : p.world - 1); ++n) {
+      int32_t peer = peerOf(p, n);
+      char *to = inboxOf(peer, p.rank) + rowAt(row);
+      if (whole) {
+#pragma unroll
+        for (int i = 0; i < 2 * P; ++i) {
+          uint4 out = v[i];
+          if ((lane & 7) == 7)
+            out = vectorOf((i & 1) ? highHalf(v[i & ~1]) : lowHalf(v[i]),
+                           call.flag);
+          int32_t at = lines[i];
+          if (at >= 0)
+            storeVector(to + at, out);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < 2 * P; ++i)
+          if (holding.at[i] >= 0) {
+            storeElement(to + holding.at[i] * 32, lowHalf(v[i]), call.flag);
+            storeElement(to + holding.at[i] * 32 + 16, highHalf(v[i]),
+                         call.flag);
+          }
+      }
+    }
+  }
+
+  /// Loads what is there of a peer's row; true if it is all there. The lanes
+  /// together: one lane sees the flags of seven others' vectors.
+  __device__ __forceinline__ bool look(const char *from,
+                                       uint4 (&v)[2 * P]) const {
+    bool there = true;
+    if (whole) {
+#pragma unroll
+      for (int i = 0; i < 2 * P; ++i) {
+        int32_t at = lines[i];
+        v[i] = at >= 0 ? loadVector(from + at) : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int i = 0; i < 2 * P; ++i)
+        if ((lane & 7) == 7 && lines[i] >= 0)
+          there &= highHalf(v[i]) == call.flag;
+#pragma unroll
+      for (int k = 0; k < P; ++k)
+        if ((lane & 7) == 7) {
+          v[2 * k] = split[k]
+                         ? vectorOf(lowHalf(v[2 * k]), lowHalf(v[2 * k + 1]))
+                         : make_uint4(0, 0, 0, 0);
+          v[2 * k + 1] = make_uint4(0, 0, 0, 0);
+        }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 2 * P; ++i) {
+        v[i] = make_uint4(0, 0, 0, 0);
+        if (holding.at[i] >= 0) {
+          uint64_t low, high, flag, flag2;
+          loadElement(from + holding.at[i] * 32, low, flag);
+          loadElement(from + holding.at[i] * 32 + 16, high, flag2);
+          v[i] = vectorOf(low, high);
+          there &= flag == call.flag && flag2 == call.flag;
+        }
+      }
+    }
+    return __all_sync(0xffffffffu, there);
+  }
+
+  /// Waits for row `row` of rank `from` and loads it.
+  __device__ __forceinline__ void wait(int32_t from, uint32_t row, Call &state,
+                                       uint4 (&v)[2 * P]) const {
+    const char *at = inboxOf(p.rank, from) + rowAt(row);
+    Patience patience;
+    while (!look(at, v)) {
+      if (state.failed)
+        return;
+      state.failed = patience.isOver(p, call.epoch, from);
+    }
+  }
+
+  /// True if vector slot i of a peer's row is there; looks at flags alone.
+  __device__ __forceinline__ bool hasFlag(const char *from, int i) const {
+    if (whole) {
+      int32_t at = (lane & 7) == 7 ? lines[i] : -1;
+      return at < 0 || loadWord(from + at + 8) == call.flag;
+    }
+    if (holding.at[i] < 0)
+      return true;
+    const char *element = from + holding.at[i] * 32;
+    return loadWord(element + 8) == call.flag &&
+           loadWord(element + 24) == call.flag;
+  }
+
+  /// Waits for row `row` of all peers.
+  __device__ __forceinline__ void waitForAll(uint32_t row, Call &state) const {
+    Patience patience;
+    while (!state.failed) {
+      int32_t late = -1;
+      for (int32_t n = 0; n < p.world - 1; ++n) {
+        int32_t peer = peerOf(p, n);
+        const char *from = inboxOf(p.rank, peer) + rowAt(row);
+        bool there = true;
+#pragma unroll
+        for (int i = 0; i < 2 * P; ++i)
+          there &= hasFlag(from, i);
+        if (!there)
+          late = peer;
+      }
+      late = __reduce_max_sync(0xffffffffu, late);
+      if (late < 0)
+        break;
+      state.failed = patience.isOver(p, call.epoch, late);
+    }
+    __syncwarp();
+  }
+
+  /// Vector slot i of a row that is there.
+  __device__ __forceinline__ uint4 fetch(int32_t rank, uint32_t row,
+                                         int i) const {
+    const char *from = inboxOf(p.rank, rank) + rowAt(row);
+    if (whole) {
+      int32_t at = lines[i];
+      if (!split[i / 2])
+        return holding.at[i] >= 0 ? loadVector(from + at)
+                                  : make_uint4(0, 0, 0, 0);
+      if (i & 1)
+        return make_uint4(0, 0, 0, 0);
+      return vectorOf(loadWord(from + at), loadWord(from + lines[i | 1]));
+    }
+    if (holding.at[i] < 0)
+      return make_uint4(0, 0, 0, 0);
+    return vectorOf(loadWord(from + holding.at[i] * 32),
+                    loadWord(from + holding.at[i] * 32 + 16));
+  }
+};
+
+/// s = rn(sum over ranks in rank order), `x` being this rank's own and `other`
+/// the peer's.
+template <class T, int P>
+__device__ __forceinline__ void
+reducePair(const ExchangeParams &p, const uint4 (&x)[2 * P],
+           const uint4 (&other)[2 * P], uint4 (&s)[2 * P]) {
+  // One rounding of the exact sum of two: see docs/runtime.md.
+#pragma unroll
+  for (int i = 0; i < 2 * P; ++i)
+    s[i] = addVectors<T>(x[i], other[i]);
+  if (p.reduction != 0) {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i)
+      s[i] = combinePair<T>(p.reduction, p.rank == 0 ? x[i] : other[i],
+                            p.rank == 0 ? other[i] : x[i]);
+  }
+}
+
+template <class T>
+__device__ __noinline__ void combineSlowly(int32_t reduction, float *total,
+                                           uint4 next) {
+  float values[T::perVector];
+  T::unpack(next, values);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    total[i] = combine(reduction, total[i], values[i]);
+}
+template <class T>
+__device__ __forceinline__ void
+combineInto(int32_t reduction, float (&total)[T::perVector], uint4 next) {
+  float copy[T::perVector];
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    copy[i] = total[i];
+  combineSlowly<T>(reduction, copy, next);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    total[i] = copy[i];
+}
+
+/// The same for any world; fetch(rank, i) loads vector i of a peer, which is
+/// there.
+template <class T, int P, class Fetch>
+__device__ __forceinline__ void reduceRanks(const ExchangeParams &p,
+                                            const uint4 (&x)[2 * P],
+                                            uint4 (&s)[2 * P], Fetch fetch) {
+  // Loads on their way at a time.
+  constexpr int batch = 4;
+#pragma unroll
+  for (int i = 0; i < 2 * P; ++i) {
+    float total[T::perVector];
+    for (int32_t first = 0; first < p.world; first += batch) {
+      uint4 v[batch];
+#pragma unroll
+      for (int k = 0; k < batch; ++k)
+        if (first + k < p.world)
+          v[k] = first + k == p.rank ? x[i] : fetch(first + k, i);
+#pragma unroll
+      for (int k = 0; k < batch; ++k) {
+        if (first + k == 0)
+          T::unpack(v[k], total);
+        else if (first + k < p.world && p.reduction == 0)
+          accumulate<T>(total, v[k]);
+        else if (first + k < p.world)
+          combineInto<T>(p.reduction, total, v[k]);
+      }
+    }
+    s[i] = T::pack(total);
+  }
+}
+
+template <class T, int P>
+__device__ __forceinline__ void
+finishPiece(const ExchangeParams &p, uint32_t index, const Holding<P> &holding,
+            uint4 (&s)[2 * P], const uint4 (&residual)[2 * P],
+            Partials &partials, uint32_t &turn, uint32_t threads) {
+  if (p.norm.norm.gamma.data) {
+    finishRow<T, P>(p.norm, index, holding, s, residual, partials, turn,
+                    threads);
+    return;
+  }
+  Piece piece = pieceOf(p, index);
+  storeRow<T, P>(p.norm.sumOut, addressOf(p.norm.sumOut, piece), holding,
+                 piece.vectors, s);
+}
+
+/// By all threads, after their last stores: the first thread that lets the next
+/// kernel start does so for its block.
+__device__ __forceinline__ void endBlock() {
+  __syncthreads();
+  letNextKernelStart();
+}
+
+/// The warp of each block that keeps the books, so that they don't lie on the
+/// way of the data. `push` is what else it has to send.
+template <class Push>
+__device__ __forceinline__ void keepBooks(const ExchangeParams &p, Push push) {
+  waitForPreviousKernel();
+  Call call = beginCall(p);
+  if (blockIdx.x == 0)
+    pushHeaders(p, call);
+  if (!call.failed)
+    push(call);
+  // Everybody has used the epoch.
+  waitForArrivals();
+  if ((threadIdx.x & 31) == 0)
+    advanceEpoch(p, call, countBlock(p));
+  if (blockIdx.x == 0)
+    checkHeaders(p, call);
+  endBlock();
+}
+
+/// `pair`: for worlds of two alone.
+template <class T, int P, bool whole, bool pair>
+__global__ void __maxnreg__(registersFor(P))
+    linesKernel(const __grid_constant__ ExchangeParams p) {
+  __shared__ Partials partials;
+  int32_t lane = threadIdx.x & 31;
+  int32_t warp = threadIdx.x >> 5;
+  touchParams(p);
+  if (warp == static_cast<int32_t>(p.shape.warps)) {
+    keepBooks(p, [](const Call &) {});
+    return;
+  }
+  int32_t vectors = static_cast<int32_t>(p.shape.vectors);
+  uint32_t threads = p.shape.warps * 32;
+  Holding<P> holding =
+      holdingOf<P>(vectors, warp, static_cast<int32_t>(p.shape.warps), lane);
+  Call call = {};
+  LineEnd<T, P, whole, pair> end{p, call, holding, warp, lane};
+  clearPartials(partials, threads);
+
+  waitForPreviousKernel();
+  call = beginCall(p);
+  // All pushes come before the first wait. The first row stays in registers.
+  uint32_t row = blockIdx.x;
+  uint4 x[2 * P], residual[2 * P];
+  {
+    Piece piece = pieceOf(p, row);
+    loadRow<T, P>(p.input, addressOf(p.input, piece), holding, piece.vectors,
+                  x);
+    if (!call.failed)
+      end.push(row, x);
+    // What the link waits for goes first.
+    if (p.norm.residual.data)
+      loadRow<T, P>(p.norm.residual, p.norm.residual.row(row), holding, vectors,
+                    residual);
+  }
+  for (uint32_t next = row + gridDim.x; next < p.rows; next += gridDim.x) {
+    uint4 v[2 * P];
+    Piece piece = pieceOf(p, next);
+    loadRow<T, P>(p.input, addressOf(p.input, piece), holding, piece.vectors,
+                  v);
+    if (!call.failed)
+      end.push(next, v);
+  }
+  arriveAtControl();
+  uint32_t touched = touchGammas<T>(p.norm);
+
+  uint32_t turn = 0;
+  while (true) {
+    uint4 s[2 * P];
+    if constexpr (pair) {
+      uint4 other[2 * P];
+      end.wait(1 - p.rank, row, call, other);
+      reducePair<T, P>(p, x, other, s);
+    } else {
+      end.waitForAll(row, call);
+      reduceRanks<T, P>(p, x, s, [&](int32_t rank, int i) {
+        return end.fetch(rank, row, i);
+      });
+    }
+    finishPiece<T, P>(p, row, holding, s, residual, partials, turn, threads);
+    row += gridDim.x;
+    if (row >= p.rows)
+      break;
+    Piece piece = pieceOf(p, row);
+    loadRow<T, P>(p.input, addressOf(p.input, piece), holding, piece.vectors,
+                  x);
+    if (p.norm.residual.data)
+      loadRow<T, P>(p.norm.residual, p.norm.residual.row(row), holding, vectors,
+                    residual);
+  }
+  endBlock();
+  keepTouches(p.norm, touched);
+}
+
+//===----------------------------------------------------------------------===//
+// More rows than a block each
+//===----------------------------------------------------------------------===//
+
+/// Slices that a pushing warp loads before it stores the first.
+constexpr int slicesAhead = 2;
+
+/// Pushes slices of rows, in the order of the rows: what arrives first can be
+/// used first. By one warp.
+template <class T, class Item>
+__device__ __forceinline__ void
+pushSlices(const ExchangeParams &p, const Call &call, int32_t lane,
+           uint32_t first, uint32_t end, uint32_t step, Item item) {
+  int32_t peer = 1 - p.rank;
+  char *inbox = p.regions[peer] + p.layout.lineAt(call.slot, peer, p.rank);
+  bool eighth = (lane & 7) == 7;
+  for (uint32_t q = first; q < end; q += step * slicesAhead) {
+    uint4 v[slicesAhead][2];
+#pragma unroll
+    for (int k = 0; k < slicesAhead; ++k) {
+      uint32_t row, slice;
+      if (q + k * step >= end)
+        break;
+      item(q + k * step, row, slice);
+      Piece piece = pieceOf(p, row);
+      const char *from = addressOf(p.input, piece);
+      Place place = placeOf(static_cast<int32_t>(p.shape.vectors),
+                            static_cast<int32_t>(slice), lane);
+      v[k][0] = v[k][1] = make_uint4(0, 0, 0, 0);
+      if (place.first >= 0 && place.first < piece.vectors)
+        v[k][0] = loadOwn<T>(from, place.first, p.input.aligned);
+      if (place.second >= 0 && place.second < piece.vectors)
+        v[k][1] = loadOwn<T>(from, place.second, p.input.aligned);
+    }
+#pragma unroll
+    for (int k = 0; k < slicesAhead; ++k) {
+      uint32_t row, slice;
+      if (q + k * step >= end)
+        break;
+      item(q + k * step, row, slice);
+      int32_t lines = linesOf(static_cast<int32_t>(p.shape.vectors),
+                              static_cast<int32_t>(slice));
+      char *to = inbox +
+                 (uint64_t(row) * p.shape.lines + slice * 8) * lineBytes +
+                 lane * 16;
+      uint4 low = v[k][0], high = v[k][1];
+      if (eighth) {
+        high = vectorOf(highHalf(low), call.flag);
+        low = vectorOf(lowHalf(low), call.flag);
+      }
+      if ((lane >> 3) < lines)
+        storeVector(to, low);
+      if (4 + (lane >> 3) < lines)
+        storeVector(to + 4 * lineBytes, high);
+    }
+  }
+}
+
+/// Where a rank that writes outputs over its inputs notes for itself which
+/// units it has pushed.
+__device__ __forceinline__ char *ownNotes(const ExchangeParams &p,
+                                          const Call &call) {
+  return p.regions[p.rank] +
+         p.layout.flagAt(call.slot, p.rank, peerOf(p, 0), 1);
+}
+
+/// Rows from the second of each block on.
+template <class T>
+__device__ __forceinline__ void streamPush(const ExchangeParams &p,
+                                           const Call &call, int32_t lane) {
+  uint32_t slices = (p.shape.vectors + 59) / 60;
+  auto item = [&](uint32_t q, uint32_t &row, uint32_t &slice) {
+    row = q / slices;
+    slice = q - row * slices;
+  };
+  if (!p.inPlace) {
+    pushSlices<T>(p, call, lane, gridDim.x * slices + blockIdx.x,
+                  p.rows * slices, p.pushers, item);
+    return;
+  }
+  for (uint32_t unit = gridDim.x / p.rowsPerUnit + blockIdx.x; unit < p.units;
+       unit += p.pushers) {
+    uint32_t row = max(unit * p.rowsPerUnit, gridDim.x);
+    uint32_t last = min((unit + 1) * p.rowsPerUnit, p.rows);
+    pushSlices<T>(p, call, lane, row * slices, last * slices, 1, item);
+    __syncwarp();
+    if (lane == 0) {
+      releaseFence();
+      storeWord(ownNotes(p, call) + unit * 8ull, call.flag);
+    }
+  }
+}
+
+/// For worlds of two and more rows than blocks. A block pushes its first row
+/// with all its warps; its other rows are pushed by the last warps of all
+/// blocks together, in the order in which they will be taken.
+template <class T, int P>
+__global__ void __maxnreg__(registersFor(P))
+    streamKernel(const __grid_constant__ ExchangeParams p) {
+  __shared__ Partials partials;
+  int32_t lane = threadIdx.x & 31;
+  int32_t warp = threadIdx.x >> 5;
+  touchParams(p);
+  if (warp == static_cast<int32_t>(p.shape.warps)) {
+    keepBooks(p, [&](const Call &call) {
+      if (blockIdx.x < p.pushers)
+        streamPush<T>(p, call, lane);
+    });
+    return;
+  }
+  int32_t vectors = static_cast<int32_t>(p.shape.vectors);
+  uint32_t threads = p.shape.warps * 32;
+  Holding<P> holding =
+      holdingOf<P>(vectors, warp, static_cast<int32_t>(p.shape.warps), lane);
+  clearPartials(partials, threads);
+  uint32_t touched = 0;
+
+  waitForPreviousKernel();
+  Call call = beginCall(p);
+  LineEnd<T, P, true, true> end{p, call, holding, warp, lane};
+  uint32_t turn = 0;
+  for (uint32_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    uint4 x[2 * P], residual[2 * P], other[2 * P], s[2 * P];
+    Piece piece = pieceOf(p, row);
+    loadRow<T, P>(p.input, addressOf(p.input, piece), holding, piece.vectors,
+                  x);
+    bool first = row == blockIdx.x;
+    if (first) {
+      if (!call.failed)
+        end.push(row, x);
+      arriveAtControl();
+      touched = touchGammas<T>(p.norm);
+    }
+    if (p.norm.residual.data)
+      loadRow<T, P>(p.norm.residual, p.norm.residual.row(row), holding, vectors,
+                    residual);
+    end.wait(1 - p.rank, row, call, other);
+    if (p.inPlace && !first) {
+      const char *note = ownNotes(p, call) + row / p.rowsPerUnit * 8ull;
+      Patience patience;
+      while (!call.failed &&
+             !__all_sync(0xffffffffu, acquireWord(note) == call.flag))
+        call.failed = patience.isOver(p, call.epoch, p.rank);
+    }
+    reducePair<T, P>(p, x, other, s);
+    finishPiece<T, P>(p, row, holding, s, residual, partials, turn, threads);
+  }
+  endBlock();
+  keepTouches(p.norm, touched);
+}
+
+} // namespace cuda
+} // namespace tandem
+
+#endif

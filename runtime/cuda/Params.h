@@ -1,0 +1,91 @@
+//===-- Params.h - What is handed to the kernels ----------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RUNTIME_CUDA_PARAMS_H
+#define TANDEM_RUNTIME_CUDA_PARAMS_H
+
+#include "Kernels.h"
+
+namespace tandem {
+namespace cuda {
+
+/// A view in bytes.
+struct Operand {
+  char *data;
+  int64_t stride;
+  /// Every row begins at a multiple of 16 bytes. Decides how a row is loaded,
+  /// never what is computed or sent.
+  bool aligned;
+
+  TANDEM_HD char *row(uint32_t index) const {
+    return data + static_cast<int64_t>(index) * stride;
+  }
+};
+
+/// A bias or gamma.
+struct Scale {
+  const void *data;
+  int32_t dtype;
+  bool aligned;
+};
+
+struct NormSpec {
+  Scale gamma;
+  int32_t rounding;
+  float epsilon;
+};
+
+/// What follows the sum.
+struct NormParams {
+  Operand residual, out, residualOut, sumOut;
+  Scale bias;
+  NormSpec pre, norm;
+  /// Elements of a row, as the mean's divisor.
+  float hidden;
+  int32_t vectors;
+  uint32_t rows;
+};
+
+/// A local norm.
+struct LocalParams {
+  Operand input;
+  NormParams norm;
+  uint64_t elements;
+};
+
+struct ExchangeParams {
+  char *regions[maxWorld];
+  HostRecord *record;
+  Layout layout;
+  int32_t rank;
+  int32_t world;
+  uint32_t hash;
+  uint32_t header[numHeaderWords];
+  Operand input;
+  NormParams norm;
+  int32_t reduction;
+  uint32_t rows;
+  /// Pieces of a row, and vectors of the whole row (Plan).
+  uint32_t pieces;
+  int32_t rowVectors;
+  RowShape shape;
+  uint32_t rowsPerUnit;
+  uint32_t units;
+  /// Blocks whose last warp pushes.
+  uint32_t pushers;
+  /// Bytes of a bulk copy.
+  uint32_t chunk;
+  bool bulk;
+  /// An output lies on the input: a row must be pushed before it is written.
+  bool inPlace;
+};
+
+} // namespace cuda
+} // namespace tandem
+
+#endif

@@ -1,0 +1,58 @@
+//===-- Table.h - The kernels by element type and shape ---------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RUNTIME_CUDA_TABLE_H
+#define TANDEM_RUNTIME_CUDA_TABLE_H
+
+#include "Params.h"
+
+namespace tandem {
+namespace cuda {
+
+using ExchangeKernel = void (*)(const ExchangeParams);
+using LocalKernel = void (*)(const LocalParams);
+using ReduceKernel = void (*)(const char *, uint32_t, char *, uint64_t,
+                              int32_t);
+
+/// By the logarithm of the pairs of vectors a thread holds: 1, 2, and 4, which
+/// only f32 has (maxRowVectorsOf).
+constexpr int numShapes = 3;
+
+/// The kernels of one family and element type: each instance is a file of its
+/// own (Instance.cu.in), so that they compile side by side.
+template <class T>
+struct LinesTable {
+  static const ExchangeKernel whole[numShapes];
+  static const ExchangeKernel elements[numShapes];
+};
+template <class T>
+struct OneStepTable {
+  static const ExchangeKernel kernels[numShapes];
+};
+/// For worlds of two: the same, quicker.
+template <class T>
+struct PairTable {
+  static const ExchangeKernel lines[numShapes];
+  static const ExchangeKernel stream[numShapes];
+  static const ExchangeKernel oneStep[numShapes];
+};
+template <class T>
+struct TwoStepTable {
+  static const ExchangeKernel kernels[numShapes];
+};
+template <class T>
+struct LocalTable {
+  static const LocalKernel norm[numShapes];
+  static const LocalKernel genericNorm;
+  static const ReduceKernel reduce;
+};
+
+} // namespace cuda
+} // namespace tandem
+
+#endif

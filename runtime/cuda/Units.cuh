@@ -418,7 +418,7 @@ __global__ void __maxnreg__(registersFor(P))
     unitsKernel(const __grid_constant__ ExchangeParams p) {
   extern __shared__ __align__(128) char stages[];
   __shared__ Partials partials;
-  __shared__ uint64_t full[numStages];
+  [[maybe_unused]] __shared__ uint64_t full[numStages];
   int32_t lane = threadIdx.x & 31;
   int32_t warp = threadIdx.x >> 5;
   int32_t warps = static_cast<int32_t>(p.shape.warps);

@@ -58,7 +58,7 @@ public:
     for (int i = 0; i < world; ++i)
       starts[i] = reinterpret_cast<uint64_t *>(mapped) + 16 * i;
     if (rank == 0)
-      snprintf(board->deviceName, sizeof(board->deviceName), "%s",
+      snprintf(board->deviceName, sizeof(board->deviceName), "%.100s",
                properties.name);
     times = static_cast<uint64_t *>(allocate(256));
     from = allocate(coldBytes);

@@ -266,6 +266,7 @@ LogicalResult GraphExporter::run() {
     claimed.insert(resultText(main, i, "onnx.name"));
   }
 
+  findHelpers();
   GraphProto &graph = *model.mutable_graph();
   Scope scope = makeScope(&graph, fields);
   scope.ownsInitializers = true;
@@ -401,15 +402,18 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
 // Names and types
 //===----------------------------------------------------------------------===//
 
+unsigned GraphExporter::nextNumber(StringRef base) {
+  return 2 + numbers[base]++;
+}
+
 std::string GraphExporter::fresh(StringRef hint, llvm::StringSet<> &used,
                                  Scope &scope) {
   std::string base =
       scope.site.empty() ? hint.str() : scope.site + "/" + hint.str();
   llvm::StringSet<> &known = &used == &claimed ? reserved : reservedNodes;
   std::string name = base;
-  for (unsigned number = 2; known.contains(name) || !used.insert(name).second;
-       ++number)
-    name = base + "_" + llvm::utostr(number);
+  while (known.contains(name) || !used.insert(name).second)
+    name = base + "_" + llvm::utostr(nextNumber(base));
   return name;
 }
 
@@ -427,8 +431,8 @@ std::string GraphExporter::claim(StringRef name, Scope &scope) {
   if (claimed.insert(name).second || !scope.isStrict)
     return name.str();
   std::string changed;
-  for (unsigned number = 2;; ++number) {
-    changed = (name + "_" + Twine(number)).str();
+  for (;;) {
+    changed = (name + "_" + Twine(nextNumber(name))).str();
     if (!reserved.contains(changed) && claimed.insert(changed).second)
       return changed;
   }
@@ -441,8 +445,8 @@ std::string GraphExporter::claimNode(Operation &op, Scope &scope) {
   std::string text = name.getValue().str();
   if (claimedNodes.insert(text).second || !scope.isStrict)
     return text;
-  for (unsigned number = 2;; ++number) {
-    text = (name.getValue() + "_" + Twine(number)).str();
+  for (;;) {
+    text = (name.getValue() + "_" + Twine(nextNumber(name.getValue()))).str();
     if (!reservedNodes.contains(text) && claimedNodes.insert(text).second)
       return text;
   }
@@ -512,35 +516,34 @@ void GraphExporter::declare(Value value, StringRef kind, Scope &scope) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-bool GraphExporter::isNeeded(Operation &op) {
-  if (!isHelper(op))
-    return true;
-  auto known = needed.find(&op);
-  if (known != needed.end())
-    return known->second;
-  // A cycle would be invalid; this keeps one from being followed.
-  needed[&op] = false;
-  bool result = false;
-  for (OpOperand &use : op.getUses()) {
-    Operation *user = use.getOwner();
-    if (auto fused = dyn_cast<FusedAllReduceNormOp>(user);
-        fused && fused.isDpsInit(&use))
-      continue;
-    if (isa<tensor::EmptyOp>(user) || ownGuards.contains(user))
-      continue;
-    result |= isNeeded(*user);
-  }
-  return needed[&op] = result;
+void GraphExporter::findHelpers() {
+  // The checks that are left out first: what they read may be left out, too.
+  if (options.guard == ExportedGuard::Op)
+    module.walk([&](scf::IfOp branch) {
+      std::optional<int64_t> maxTokens;
+      if (matchOwnGuard(*branch, maxTokens))
+        ownGuards.insert(branch);
+    });
+  SmallVector<Operation *> worklist;
+  auto mark = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && isHelper(*op) && needed.insert(op).second)
+      worklist.push_back(op);
+  };
+  module.walk([&](Operation *op) {
+    if (isHelper(*op) || ownGuards.contains(op))
+      return;
+    auto fused = dyn_cast<FusedAllReduceNormOp>(op);
+    for (OpOperand &operand : op->getOpOperands())
+      if (!fused || !fused.isDpsInit(&operand))
+        mark(operand.get());
+  });
+  while (!worklist.empty())
+    for (Value operand : worklist.pop_back_val()->getOperands())
+      mark(operand);
 }
 
 bool GraphExporter::emitBlock(Block &block, Scope &scope) {
-  // The checks that are left out first: what they read may be left out, too.
-  if (options.guard == ExportedGuard::Op)
-    for (Operation &op : block) {
-      std::optional<int64_t> maxTokens;
-      if (isa<scf::IfOp>(op) && matchOwnGuard(op, maxTokens))
-        ownGuards.insert(&op);
-    }
   // MLIR does not know that onnx.Yield is a terminator.
   for (Operation &op : llvm::drop_end(block))
     if (!emitOp(op, scope))
@@ -564,7 +567,7 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
     setName(op.getResult(0), nameOf(op.getOperand(0)));
     return true;
   }
-  if (!isNeeded(op) || isa<tensor::EmptyOp>(op))
+  if (isa<tensor::EmptyOp>(op) || (isHelper(op) && !needed.contains(&op)))
     return true;
   if (isa<tensor::DimOp>(op)) {
     emitDim(op, scope);

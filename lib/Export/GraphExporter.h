@@ -87,8 +87,8 @@ private:
   /// the limit that the check has beside the runtime's.
   FusedAllReduceNormOp matchOwnGuard(Operation &op,
                                      std::optional<int64_t> &maxTokens);
-  /// Whether a helper op outside ONNX is read by anything that is written.
-  bool isNeeded(Operation &op);
+  /// Finds the helper ops outside ONNX that are read by what is written.
+  void findHelpers();
   bool fail(Operation &op, const Twine &message);
 
   StringRef nameOf(Value value) const { return names.lookup(value); }
@@ -101,6 +101,7 @@ private:
   std::string claimNode(Operation &op, Scope &scope);
   std::string freshValue(StringRef hint, Scope &scope);
   std::string freshNode(StringRef hint, Scope &scope);
+  unsigned nextNumber(StringRef base);
   std::string fresh(StringRef hint, llvm::StringSet<> &used, Scope &scope);
   StringRef dimParamsOf(Value value) const;
   /// Writes a value_info if the source had one.
@@ -127,7 +128,9 @@ private:
   llvm::DenseMap<Value, StringRef> outputNames;
   /// All names in the module, and those that were given already.
   llvm::StringSet<> reserved, reservedNodes, claimed, claimedNodes;
-  llvm::DenseMap<Operation *, bool> needed;
+  /// The last number that was put behind a name.
+  llvm::StringMap<unsigned> numbers;
+  llvm::DenseSet<Operation *> needed;
   llvm::SmallPtrSet<Operation *, 8> ownGuards;
   SmallVector<func::FuncOp> activeCalls;
 

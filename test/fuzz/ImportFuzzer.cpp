@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Export/OnnxExport.h"
 #include "tandem/Import/OnnxImport.h"
 #include "tandem_onnx/onnx.pb.h"
 
@@ -86,6 +87,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   OwningOpRef<ModuleOp> again =
       parseSourceString<ModuleOp>(text, context.get());
   check(static_cast<bool>(again), "the module does not parse", errors + text);
+
+  // What was imported is exported, or there is an error; and it imports again.
+  std::string model;
+  llvm::raw_string_ostream modelStream(model);
+  bool isExported = succeeded(tandem::exportOnnx(*again, modelStream));
+  check(isExported == (numErrors == 0),
+        "exported with an error, or not exported without one", errors + text);
+  if (isExported) {
+    auto second = llvm::MemoryBuffer::getMemBufferCopy(model, "again.onnx");
+    OwningOpRef<ModuleOp> reimported =
+        tandem::importOnnxBuffer(std::move(second), context.get(), options);
+    check(static_cast<bool>(reimported), "what was exported does not import",
+          errors + text);
+  }
   return 0;
 }
 

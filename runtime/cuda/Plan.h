@@ -68,7 +68,8 @@ enum class Protocol : uint32_t {
 const char *protocolName(Protocol protocol);
 
 /// How the vectors of a row lie on the threads of a block: the same in all of
-/// our norm kernels, so that the squares are added in one order. See Rows.h.
+/// our norm kernels, so that the squares are added in one order. See
+/// RowMath.cuh.
 struct RowShape {
   uint32_t vectors;
   uint32_t warps;

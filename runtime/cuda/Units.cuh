@@ -1,5 +1,4 @@
-//===-- Units.cuh - Many tokens: units of rows, a flag behind each -*- C++
-//-*-===//
+//===-- Units.cuh - Many tokens: units of rows ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -41,22 +41,48 @@ static std::optional<int64_t> getConstant(OpFoldResult value) {
 }
 
 /// `input` with the elements in another shape, whose sizes multiply to the same
-/// number.
+/// number: by way of one dimension, because upstream's lowering has no
+/// `tensor.reshape`. Both steps are views.
 static Value reshape(NodeLowering &lowering, Value input, const Sizes &sizes) {
   OpBuilder &b = lowering.builder;
+  Location loc = lowering.loc;
+  RankedTensorType from = typeOf(input);
+  Type elementType = from.getElementType();
   SmallVector<int64_t> shape;
-  SmallVector<Value> values;
-  for (OpFoldResult size : sizes) {
+  for (OpFoldResult size : sizes)
     shape.push_back(getConstant(size).value_or(ShapedType::kDynamic));
-    values.push_back(lowering.asValue(size));
-  }
-  auto type = RankedTensorType::get(shape, typeOf(input).getElementType());
-  if (type == input.getType() && type.hasStaticShape())
+  auto to = RankedTensorType::get(shape, elementType);
+  if (to == from && to.hasStaticShape())
     return input;
-  auto shapeType = RankedTensorType::get(shape.size(), b.getIndexType());
-  Value shapeValue =
-      tensor::FromElementsOp::create(b, lowering.loc, shapeType, values);
-  return tensor::ReshapeOp::create(b, lowering.loc, type, input, shapeValue);
+
+  auto all = [](int64_t rank) {
+    SmallVector<ReassociationIndices> groups(1);
+    for (int64_t i = 0; i < rank; ++i)
+      groups.front().push_back(i);
+    return groups;
+  };
+  auto flatType = [&](RankedTensorType type) {
+    int64_t count =
+        type.hasStaticShape() ? type.getNumElements() : ShapedType::kDynamic;
+    return RankedTensorType::get(count, elementType);
+  };
+  Value flat = input;
+  if (from.getRank() == 0)
+    flat = tensor::ExpandShapeOp::create(b, loc, flatType(from), input,
+                                         ArrayRef<ReassociationIndices>{});
+  else if (from.getRank() > 1)
+    flat = tensor::CollapseShapeOp::create(b, loc, flatType(from), input,
+                                           all(from.getRank()));
+  // One side may know more than the other.
+  if (flat.getType() != flatType(to))
+    flat = tensor::CastOp::create(b, loc, flatType(to), flat);
+  if (to.getRank() == 0)
+    return tensor::CollapseShapeOp::create(b, loc, to, flat,
+                                           ArrayRef<ReassociationIndices>{});
+  if (to.getRank() == 1)
+    return flat;
+  return tensor::ExpandShapeOp::create(b, loc, to, flat, all(to.getRank()),
+                                       sizes);
 }
 
 //===----------------------------------------------------------------------===//

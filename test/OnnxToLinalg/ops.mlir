@@ -101,8 +101,8 @@ func.func @split(%x: tensor<?x?x64xf32>) -> (tensor<?x?x32xf32>, tensor<?x?x32xf
 // CHECK-LABEL: func.func @reshape_of_shape
 // CHECK-SAME:    %[[X:.*]]: tensor
 // CHECK-NOT:     tensor.extract
-// CHECK:         tensor.from_elements
-// CHECK:         tensor.reshape %[[X]]
+// CHECK:         %[[FLAT:.*]] = tensor.collapse_shape %[[X]]
+// CHECK:         tensor.expand_shape %[[FLAT]]
 func.func @reshape_of_shape(%x: tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32> {
   %s = "onnx.Shape"(%x) {start = 0 : si64, end = 2 : si64} : (tensor<?x?x8xf32>) -> tensor<2xi64>
   %c = "onnx.Constant"() {value = dense<[2, -1]> : tensor<2xi64>} : () -> tensor<2xi64>
@@ -113,7 +113,8 @@ func.func @reshape_of_shape(%x: tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32> {
 
 // CHECK-LABEL: func.func @reshape_static
 // CHECK-NOT:     cf.assert
-// CHECK:         tensor.reshape {{.*}} -> tensor<2x6xf32>
+// CHECK:         tensor.collapse_shape {{.*}} : tensor<3x4xf32> into tensor<12xf32>
+// CHECK:         tensor.expand_shape {{.*}} : tensor<12xf32> into tensor<2x6xf32>
 func.func @reshape_static(%x: tensor<3x4xf32>) -> tensor<2x6xf32> {
   %c = "onnx.Constant"() {value = dense<[2, -1]> : tensor<2xi64>} : () -> tensor<2xi64>
   %0 = "onnx.Reshape"(%x, %c) : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<2x6xf32>

@@ -188,6 +188,9 @@ __device__ __forceinline__ void pushHeaders(const ExchangeParams &p,
 /// every peer, whatever it moves. By one warp of block 0.
 __device__ __forceinline__ void checkHeaders(const ExchangeParams &p,
                                              Call &call) {
+  // The failure may have come from the host, when no kernel waited.
+  if (call.failed && (threadIdx.x & 31) == 0)
+    writeRecord(p, call.epoch, loadWord(&controlOf(p)->failure), -1, 0, 0);
   int32_t all = numHeaderWords * (p.world - 1);
   Patience patience;
   for (int32_t first = 0; first < all; first += 32) {

@@ -42,7 +42,7 @@ static std::optional<int64_t> getConstant(OpFoldResult value) {
 
 /// `input` with the elements in another shape, whose sizes multiply to the same
 /// number: by way of one dimension, because upstream's lowering has no
-/// `tensor.reshape`. Both steps are views.
+/// `tensor.reshape`.
 static Value reshape(NodeLowering &lowering, Value input, const Sizes &sizes) {
   OpBuilder &b = lowering.builder;
   Location loc = lowering.loc;
@@ -54,6 +54,9 @@ static Value reshape(NodeLowering &lowering, Value input, const Sizes &sizes) {
   auto to = RankedTensorType::get(shape, elementType);
   if (to == from && to.hasStaticShape())
     return input;
+  SmallVector<Value> extents;
+  for (OpFoldResult size : sizes)
+    extents.push_back(lowering.asValue(size));
 
   auto all = [](int64_t rank) {
     SmallVector<ReassociationIndices> groups(1);
@@ -81,6 +84,19 @@ static Value reshape(NodeLowering &lowering, Value input, const Sizes &sizes) {
                                            ArrayRef<ReassociationIndices>{});
   if (to.getRank() == 1)
     return flat;
+  if (to.getNumDynamicDims() > 1)
+    // Upstream can't lower a view with several unknown sizes: a copy.
+    return lowering.elementwise(
+        {}, sizes, elementType,
+        [&](OpBuilder &body, Location bodyLoc, ValueRange) -> Value {
+          Value index = linalg::IndexOp::create(body, bodyLoc, 0);
+          for (int64_t i = 1; i < to.getRank(); ++i)
+            index = arith::AddIOp::create(
+                body, bodyLoc,
+                arith::MulIOp::create(body, bodyLoc, index, extents[i]),
+                linalg::IndexOp::create(body, bodyLoc, i));
+          return tensor::ExtractOp::create(body, bodyLoc, flat, index);
+        });
   return tensor::ExpandShapeOp::create(b, loc, to, flat, all(to.getRank()),
                                        sizes);
 }

@@ -244,3 +244,144 @@ FusedAllReduceNormOp::reifyResultShapes(OpBuilder &builder,
       return failure();
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// LaunchOp
+//===----------------------------------------------------------------------===//
+
+/// Says which operands and attributes a call can't have; null: none of those
+/// that are there.
+static const char *findUnexpected(LaunchOp op) {
+  bool isAllReduce = op.getCall() == RuntimeCall::AllReduce;
+  bool isPlainNorm = op.getCall() == RuntimeCall::RMSNorm;
+  if (isAllReduce && op.getGamma())
+    return "gamma";
+  if (isAllReduce && op.getEpsilon())
+    return "epsilon";
+  if (isAllReduce || isPlainNorm) {
+    if (op.getResidual())
+      return "residual";
+    if (op.getBias())
+      return "bias";
+    if (op.getPreGamma())
+      return "pre_gamma";
+    if (op.getReturnsResidual())
+      return "returns_residual";
+  }
+  if (op.getReturnsSum() && op.getCall() != RuntimeCall::FusedAllReduceNorm)
+    return "returns_sum";
+  if (op.getFallback() && !isAllReduce)
+    return "fallback";
+  if (op.getReduction() != ReductionKind::Sum && !isAllReduce)
+    return "reduction";
+  return nullptr;
+}
+
+LogicalResult LaunchOp::verify() {
+  if (const char *name = findUnexpected(*this))
+    return emitOpError(stringifyRuntimeCall(getCall()))
+           << " does not take " << name;
+  auto type = cast<ShapedType>(getInput().getType());
+  auto fits = [&](Value value) {
+    auto other = cast<ShapedType>(value.getType());
+    return isa<MemRefType>(other) == isa<MemRefType>(type) &&
+           other.getElementType() == type.getElementType() &&
+           succeeded(verifyCompatibleShape(other.getShape(), type.getShape()));
+  };
+  auto mismatch = [&](StringRef what, Value value) {
+    return emitOpError() << what << " has type " << value.getType()
+                         << ", which does not fit the input's type " << type;
+  };
+  auto verifyRow = [&](StringRef what, Value value) -> LogicalResult {
+    auto row = cast<ShapedType>(value.getType());
+    if (isa<MemRefType>(row) != isa<MemRefType>(type))
+      return mismatch(what, value);
+    int64_t length = row.getDimSize(0), hidden = type.getShape().back();
+    if (ShapedType::isStatic(length) && ShapedType::isStatic(hidden) &&
+        length != hidden)
+      return emitOpError() << what << " has length " << length
+                           << ", but the last dimension is " << hidden;
+    return success();
+  };
+
+  if (getCall() != RuntimeCall::AllReduce) {
+    if (!getGamma() || !getEpsilon())
+      return emitOpError(stringifyRuntimeCall(getCall()))
+             << " needs gamma and epsilon";
+    if (type.getRank() == 0)
+      return emitOpError("input must have at least one dimension");
+    if (failed(verifyRow("gamma", getGamma())) ||
+        failed(verifyEpsilon(*this, "epsilon", *getEpsilon())))
+      return failure();
+  }
+  if (getResidual() && !fits(getResidual()))
+    return mismatch("residual", getResidual());
+  if (getReturnsResidual() && !getResidual())
+    return emitOpError("returns_residual needs a residual");
+  if (static_cast<bool>(getPreGamma()) != getPreEpsilon().has_value())
+    return emitOpError("pre_gamma and pre_epsilon must be given together");
+  if (getPreGamma() &&
+      (failed(verifyRow("pre_gamma", getPreGamma())) ||
+       failed(verifyEpsilon(*this, "pre_epsilon", *getPreEpsilon()))))
+    return failure();
+  if (Value bias = getBias()) {
+    if (failed(verifyRow("bias", bias)))
+      return failure();
+    if (cast<ShapedType>(bias.getType()).getElementType() !=
+        type.getElementType())
+      return mismatch("bias", bias);
+  }
+  size_t count = 1 + getReturnsResidual() + getReturnsSum();
+  if (getInits().size() != count)
+    return emitOpError("needs ")
+           << count << " destinations in outs, got " << getInits().size();
+  for (Value init : getInits())
+    if (!fits(init))
+      return mismatch("destination", init);
+  if (isOnBuffers()) {
+    if (getNumResults() != 1 || !getResult(0).getType().isInteger(32))
+      return emitOpError("on buffers has one result, the i32 status");
+    return success();
+  }
+  if (getNumResults() != count)
+    return emitOpError("needs ")
+           << count << " results, got " << getNumResults();
+  for (auto [result, init] : llvm::zip_equal(getResults(), getInits()))
+    if (result.getType() != init.getType())
+      return emitOpError("result has type ")
+             << result.getType() << ", but its destination has "
+             << init.getType();
+  return success();
+}
+
+LogicalResult LaunchOp::reifyResultShapes(OpBuilder &builder,
+                                          ReifiedRankedShapedTypeDims &shapes) {
+  if (isOnBuffers())
+    return failure();
+  for (size_t i = 0, e = getInits().size(); i != e; ++i)
+    if (failed(reifyShapeOf(builder, getLoc(), getInput(), shapes)))
+      return failure();
+  return success();
+}
+
+void LaunchOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (isCollective()) {
+    effects.emplace_back(MemoryEffects::Read::get(),
+                         CommunicationResource::get());
+    effects.emplace_back(MemoryEffects::Write::get(),
+                         CommunicationResource::get());
+  }
+  if (!isOnBuffers())
+    return;
+  for (OpOperand &operand : getOperation()->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    auto dps = cast<DestinationStyleOpInterface>(getOperation());
+    if (dps.isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand);
+    else
+      effects.emplace_back(MemoryEffects::Read::get(), &operand);
+  }
+}

@@ -5,8 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Substitutions: the tools by their names, %python, %models (ONNX inputs),
-#   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %plugin, %host_cc.
-# Features: onnx-python (the `onnx` package is there), roundtrip and
+#   %tandem_src_root, %tandem_obj_root, %mlir-opt (MLIR's own), %plugin, %host_cc,
+#   %tools_dir, %llvm_tools, %runtime_lib (the shared runtime).
+# Features: runtime (it was built), onnx-python (the `onnx` package is there), roundtrip and
 #   through-plugin (see below), mlir-opt-19 (Debian's mlir-19-tools is there), TandemC
 #   (the C library), and one for each tool that was built, by its name.
 # Environment: TANDEM_CHECK_ROUNDTRIP=1 makes every fusion-opt also verify that
@@ -121,7 +122,14 @@ config.substitutions += [
     ),
     ("%host_cc", config.host_cc),
     ("%host_cxx", config.host_cxx),
+    ("%tools_dir", tools_dir),
+    ("%llvm_tools", config.llvm_tools_dir),
 ]
+
+runtime_lib = os.path.join(config.tandem_obj_root, "runtime", "libtandem_runtime.so")
+config.substitutions.append(("%runtime_lib", runtime_lib))
+if os.path.exists(runtime_lib):
+    config.available_features.add("runtime")
 
 if python and (
     subprocess.run(

@@ -15,6 +15,8 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "tandem/Dialect/Tandem.h"
+#include "tandem/Dialect/TandemBufferization.h"
+#include "tandem/Dialect/TandemToLLVM.h"
 #include "tandem/Passes/Passes.h"
 
 using namespace mlir;
@@ -28,8 +30,11 @@ void mlir::tandem::registerTandemDialects(DialectRegistry &registry) {
                   tensor::TensorDialect>();
   // A plugin may meet a host that has Tandem built in; MLIR aborts when a
   // second copy of a dialect comes along.
-  if (!registry.getDialectAllocator(TandemDialect::getDialectNamespace()))
-    registry.insert<TandemDialect>();
+  if (registry.getDialectAllocator(TandemDialect::getDialectNamespace()))
+    return;
+  registry.insert<TandemDialect>();
+  registerTandemBufferizationModels(registry);
+  registerConvertTandemToLLVMInterface(registry);
 }
 
 void mlir::tandem::registerTandemPassesAndPipelinesOnce() {

@@ -43,4 +43,8 @@ void mlir::tandem::registerTandemPassesAndPipelines() {
       "raise, fuse and restore: from source ops to guarded fused ops; takes "
       "the options of tandem-fuse",
       addFusePipeline, [](function_ref<void(const detail::PassOptions &)>) {});
+  PassPipelineRegistration<>("tandem-lower-pipeline",
+                             "from fused graphs on tensors to the LLVM dialect "
+                             "and calls of the runtime",
+                             buildLowerPipeline);
 }

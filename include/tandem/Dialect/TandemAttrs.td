@@ -49,6 +49,15 @@ def Tandem_NormRounding : I32EnumAttr<"NormRounding",
 def Tandem_NormRoundingAttr
     : EnumAttr<Tandem_Dialect, Tandem_NormRounding, "rounding">;
 
+def Tandem_RuntimeCall : I32EnumAttr<"RuntimeCall",
+    "an execute call of the runtime", [
+      I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+      I32EnumAttrCase<"FusedAllReduceNorm", 1, "fused_all_reduce_norm">,
+      I32EnumAttrCase<"AddRMSNorm", 2, "add_rms_norm">,
+      I32EnumAttrCase<"RMSNorm", 3, "rms_norm">]> {
+  let cppNamespace = "::mlir::tandem";
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//

@@ -267,6 +267,91 @@ def Tandem_TokenLimitOp : Tandem_Op<"token_limit", [Pure]> {
 }
 
 //===----------------------------------------------------------------------===//
+// LaunchOp
+//===----------------------------------------------------------------------===//
+
+def Tandem_FloatMemRef : MemRefOf<[AnyFloat]>;
+def Tandem_LaunchData : AnyTypeOf<[Tandem_FloatTensor, Tandem_FloatMemRef]>;
+def Tandem_LaunchRow : AnyTypeOf<[
+    Tandem_Gamma, MemRefRankOf<[AnyFloat], [1]>]>;
+
+def Tandem_LaunchOp : Tandem_Op<"launch", [
+    AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface,
+                              ["reifyResultShapes"]>]> {
+  let summary = "an execute call of the runtime, on tensors or buffers";
+  let description = [{
+    What the other ops become on the way to the runtime: one call of its C ABI,
+    with destinations. On tensors it has a result for each destination, on
+    buffers one, the call's status.
+
+    | call | operands | destinations |
+    |---|---|---|
+    | `all_reduce` | | the reduced tensor |
+    | `fused_all_reduce_norm` | as `tandem.fused_all_reduce_norm` | as there |
+    | `add_rms_norm` | the same, the input being the sum | norm, new residual |
+    | `rms_norm` | gamma | norm |
+
+    A destination may be the same buffer as the input or the residual.
+    `fallback` marks an all-reduce as the other branch of a fused call.
+
+    ```mlir
+    %s = tandem.launch all_reduce %x workspace %w stream %q
+           outs(%y : memref<?x4096xbf16>) {fallback}
+           : memref<?x4096xbf16> -> i32
+    ```
+  }];
+  let arguments = (ins
+    Tandem_RuntimeCall:$call,
+    Tandem_LaunchData:$input,
+    Optional<Tandem_LaunchData>:$residual,
+    Optional<Tandem_LaunchRow>:$bias,
+    Optional<Tandem_LaunchRow>:$pre_gamma,
+    Optional<Tandem_LaunchRow>:$gamma,
+    Optional<Tandem_WorkspaceType>:$workspace,
+    Optional<Tandem_StreamType>:$stream,
+    Variadic<Tandem_LaunchData>:$inits,
+    DefaultValuedAttr<Tandem_ReductionKindAttr,
+                      "::mlir::tandem::ReductionKind::Sum">:$reduction,
+    OptionalAttr<F64Attr>:$epsilon,
+    DefaultValuedAttr<Tandem_NormRoundingAttr,
+      "::mlir::tandem::NormRounding::BeforeGamma">:$rounding,
+    OptionalAttr<F64Attr>:$pre_epsilon,
+    DefaultValuedAttr<Tandem_NormRoundingAttr,
+      "::mlir::tandem::NormRounding::BeforeGamma">:$pre_rounding,
+    UnitAttr:$returns_residual,
+    UnitAttr:$returns_sum,
+    UnitAttr:$fallback,
+    UnitAttr:$batch_invariant);
+  let results = (outs Variadic<AnyTypeOf<[Tandem_FloatTensor, I32]>>:$results);
+  let assemblyFormat = [{
+    $call $input (`residual` `(` $residual^ `:` type($residual) `)`)?
+    (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`pre_gamma` `(` $pre_gamma^ `:` type($pre_gamma) `)`)?
+    (`gamma` `(` $gamma^ `:` type($gamma) `)`)?
+    (`workspace` $workspace^)? (`stream` $stream^)?
+    `outs` `(` $inits `:` type($inits) `)`
+    attr-dict `:` type($input) `->` type($results)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() {
+      return getInitsMutable();
+    }
+    /// Whether all ranks of the group take part in the call.
+    bool isCollective() {
+      return getCall() == RuntimeCall::AllReduce ||
+             getCall() == RuntimeCall::FusedAllReduceNorm;
+    }
+    /// Whether the op works on buffers and so has a status.
+    bool isOnBuffers() {
+      return ::llvm::isa<::mlir::MemRefType>(getInput().getType());
+    }
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // YieldOp
 //===----------------------------------------------------------------------===//
 

@@ -25,6 +25,10 @@ namespace mlir::tandem {
 /// fused ops.
 void buildFusePipeline(OpPassManager &pm, const TandemFuseOptions &options);
 
+/// Appends all the passes from tensors down to the LLVM dialect, as
+/// docs/lowering.md describes them.
+void buildLowerPipeline(OpPassManager &pm);
+
 /// Registers the passes of this project and its pipelines with MLIR's global
 /// registry, under the names that the command line uses.
 void registerTandemPassesAndPipelines();

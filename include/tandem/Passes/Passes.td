@@ -91,4 +91,118 @@ def TandemRestore : Pass<"tandem-restore", "::mlir::ModuleOp"> {
   }];
 }
 
+def TandemMaterializeWorkspaces
+    : Pass<"tandem-materialize-workspaces", "::mlir::ModuleOp"> {
+  let summary = "hand workspaces and the stream to all that need them";
+  let description = [{
+    Appends to every function that reaches a collective one `!tandem.workspace`
+    argument for each group, in order of first use, then one `!tandem.stream`,
+    and hands them to all collectives, fused or not, to `tandem.token_limit`,
+    and through `func.call` to other functions, recursive ones too. Functions
+    that reach only norms get the stream alone. The argument's attribute
+    `tandem.group` says which group it is.
+
+    A function that gets arguments must only be used by `func.call`; any other
+    use of its name is an error. Running the pass again changes nothing. Source
+    regions of raised ops are dropped.
+
+    ```mlir
+    func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+      %s = tandem.all_reduce %x : tensor<?x8xf32>
+      return %s : tensor<?x8xf32>
+    }
+    // becomes
+    func.func @f(%x: tensor<?x8xf32>,
+                 %w: !tandem.workspace {tandem.group = #tandem.group<"world">},
+                 %q: !tandem.stream) -> tensor<?x8xf32> {
+      %s = tandem.all_reduce %x workspace %w stream %q : tensor<?x8xf32>
+      return %s : tensor<?x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::tandem::TandemDialect"];
+}
+
+def TandemDescribe : Pass<"tandem-describe", "::mlir::ModuleOp"> {
+  let summary = "write down what callers of public functions need to know";
+  let description = [{
+    Sets the module's attribute `tandem.module_info` (JSON; see
+    docs/lowering.md), and adds for each public function `@f` with a tensor
+    result `@f_result_shapes`, which takes `f`'s arguments but its workspaces
+    and stream, and stores all dims of all results to a `memref<?xindex>`.
+    Public functions get the attribute `llvm.emit_c_interface`.
+
+    Runs on tensors, after `tandem-materialize-workspaces`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::tandem::TandemDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def TandemSetDestinations
+    : Pass<"tandem-set-destinations", "::mlir::ModuleOp"> {
+  let summary = "choose the buffers of results before bufferization";
+  let description = [{
+    Replaces the ops of the dialect by `tandem.launch`, which has destinations,
+    pairing each add with the norm behind it, and chooses the destinations so
+    that `one-shot-bufferize` needs few buffers and no copies:
+
+    - Results of functions become arguments, put behind the inputs; they carry
+      `tandem.result`. Callers pass buffers.
+    - A norm is written over its input, and the new residual over the old one,
+      where bufferization's analysis finds nothing that still reads those.
+      Arguments of public functions are not written to, unless they carry
+      `bufferization.writable = true`.
+    - Both branches of an `scf.if` write to one buffer, made before it.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::bufferization::BufferizationDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::tandem::TandemDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def TandemToRuntime : Pass<"tandem-to-runtime", "::mlir::ModuleOp"> {
+  let summary = "call the runtime's C ABI";
+  let description = [{
+    Replaces `tandem.launch` on buffers and `tandem.token_limit` by calls of the
+    C ABI (`include/tandem/Runtime/tandem.h`), with their arguments in the
+    function's stack frame. Every public function, and every function that
+    reaches such a call, returns an `i32` behind its other results: the status of
+    the first call that failed, or 0. The module's `tandem.module_info` becomes
+    the global `@tandem_module_info`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::tandem::TandemDialect"];
+}
+
+def TandemExpandCopies : Pass<"tandem-expand-copies", "::mlir::ModuleOp"> {
+  let summary = "copy buffers that are not one block by loops";
+  let description = [{
+    Replaces each `memref.copy` between buffers of which one has another than
+    the identity layout by a `linalg.generic`. Conversion would call a function
+    of MLIR's runner library for it, which a compiled model must not need.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect"];
+}
+
+def TandemStrictRounding : Pass<"tandem-strict-rounding"> {
+  let summary = "keep each rounding to a narrower float type";
+  let description = [{
+    Clears the fast-math flags of `arith.extf` and `arith.truncf`. Upstream's
+    passes that do narrow arithmetic in f32 set `contract` on them, which lets
+    folding drop a rounding between two operations.
+  }];
+}
+
 #endif // TANDEM_PASSES_PASSES_TD

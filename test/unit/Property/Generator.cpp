@@ -250,12 +250,17 @@ Value Sample::Builder::decomposedNorm(Value input, Value gamma) {
                                meanType),
                        meanType);
   Value scaled = onnxOne("Div", {x, root}, wide);
-  if (!elementType.isF32())
+  // The cast back stands before the product with gamma, or after it.
+  bool roundsAfter = !elementType.isF32() && random.chance(50);
+  if (roundsAfter)
+    gamma = cast(gamma, RankedTensorType::get({hidden}, f32));
+  else if (!elementType.isF32())
     scaled = cast(scaled, type);
-  return onnxOne("Mul",
-                 random.chance(50) ? ValueRange{scaled, gamma}
-                                   : ValueRange{gamma, scaled},
-                 type);
+  Value product = onnxOne("Mul",
+                          random.chance(50) ? ValueRange{scaled, gamma}
+                                            : ValueRange{gamma, scaled},
+                          roundsAfter ? wide : type);
+  return roundsAfter ? cast(product, type) : product;
 }
 
 Value Sample::Builder::norm(Value input, Pool &pool) {

@@ -170,8 +170,8 @@ static Data normalize(const Data &x, const Data &gamma, const Norm &norm,
       float scaled = x.floats[row + i] / root;
       if (norm.rounding == NormRounding::BeforeGamma)
         scaled = roundTo(scaled, type);
-      double product =
-          static_cast<double>(scaled) * static_cast<double>(gamma.floats[i]);
+      // An f32 product, as all that stands between roundings.
+      float product = scaled * gamma.floats[i];
       result.floats[row + i] = roundTo(product, type);
     }
   }

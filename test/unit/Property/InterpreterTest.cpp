@@ -115,6 +115,42 @@ TEST_F(InterpreterTest, TellsRoundingsApart) {
   EXPECT_NE(norm("before_gamma"), norm("after_gamma"));
 }
 
+TEST_F(InterpreterTest, MultipliesByGammaInF32) {
+  // x / rms is 1, and gamma rounds to the even neighbour in bf16 only if the
+  // product was rounded to f32 before: both roundings are to even, away from
+  // the exact product (1 + 2^-23) * (1 + 2^-8 - 2^-23).
+  std::string text = R"mlir(
+    func.func @main(%x: tensor<1x2xbf16>, %g: tensor<2xf32>) -> (tensor<1x2xbf16>, tensor<1x2xbf16>) {
+      %0 = tandem.rms_norm %x, %g {epsilon = 0.0 : f64, rounding = #tandem<rounding after_gamma>}
+          : tensor<1x2xbf16>, tensor<2xf32>
+      %1 = "onnx.Cast"(%x) {to = f32} : (tensor<1x2xbf16>) -> tensor<1x2xf32>
+      %2 = "onnx.Constant"() {value = dense<-1> : tensor<1xi64>} : () -> tensor<1xi64>
+      %3 = "onnx.Mul"(%1, %1) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+      %4 = "onnx.ReduceMean"(%3, %2) : (tensor<1x2xf32>, tensor<1xi64>) -> tensor<1x1xf32>
+      %5 = "onnx.Sqrt"(%4) : (tensor<1x1xf32>) -> tensor<1x1xf32>
+      %6 = "onnx.Div"(%1, %5) : (tensor<1x2xf32>, tensor<1x1xf32>) -> tensor<1x2xf32>
+      %7 = "onnx.Mul"(%6, %g) : (tensor<1x2xf32>, tensor<2xf32>) -> tensor<1x2xf32>
+      %8 = "onnx.Cast"(%7) {to = bf16} : (tensor<1x2xf32>) -> tensor<1x2xbf16>
+      return %0, %8 : tensor<1x2xbf16>, tensor<1x2xbf16>
+    })mlir";
+  unsigned numDifferent = 0;
+  for (unsigned i = 0; i != 4096; ++i) {
+    float gamma = 1.0f + static_cast<float>(i) * 0x1p-12f + 0x1p-23f;
+    float x = 1.0f + static_cast<float>(i % 128) * 0x1p-7f;
+    Outcome outcome =
+        run(text, {make({1, 2}, {{x, 1.5f}}), make({2}, {{gamma, 1}})});
+    ASSERT_EQ(outcome.error, "");
+    // The source's ops and the op agree on every bit.
+    EXPECT_EQ(outcome.results[0]->front().floats,
+              outcome.results[1]->front().floats);
+    float root = std::sqrt((x * x + 2.25f) / 2);
+    numDifferent += roundTo(static_cast<double>(x / root) * gamma,
+                            BFloat16Type::get(&context)) !=
+                    outcome.results[0]->front().floats[0];
+  }
+  RecordProperty("different", numDifferent);
+}
+
 TEST_F(InterpreterTest, RefusesWhatMeansNothing) {
   RankValues two = make({2}, {{1, 2}, {3, 4}});
   RankValues one = make({1}, {{1}, {2}});

@@ -445,7 +445,7 @@ LogicalResult TandemFusePass::checkRequirement() {
   if (require != RequireKind::All || result.getNumMissed() == 0)
     return success();
   InFlightDiagnostic diagnostic =
-      emitError(UnknownLoc::get(&getContext()))
+      emitError(getOperation().getLoc())
       << "tandem-fuse: require=all: " << result.getNumMissed() << " of "
       << result.sites.size() << " all-reduces did not fuse";
   constexpr unsigned maxNamed = 10;

@@ -48,6 +48,8 @@ bool mlir::tandem::onnx::checkExternalLocation(StringRef location,
 }
 
 bool ExternalFiles::isInside(StringRef realPath) {
+  if (followsLinks)
+    return true;
   if (realFolder.empty()) {
     SmallString<256> real;
     if (fs::real_path(folder.empty() ? "." : folder, real))
@@ -71,7 +73,9 @@ bool ExternalFiles::check(StringRef location, std::string &error) {
       why = ("has the external data location '" + location +
              "', which is a symbolic link that leads out of the model's "
              "folder, to '" +
-             real + "'")
+             real +
+             "'; links are followed if --external-data-dir names the folder "
+             "they are in")
                 .str();
   }
   error = entry->second;

@@ -43,8 +43,9 @@ bool checkExternalLocation(llvm::StringRef location, std::string &error);
 class ExternalFiles {
 public:
   /// `folder` is what locations are relative to; empty if there is none (a
-  /// model from memory).
-  explicit ExternalFiles(std::string folder) : folder(std::move(folder)) {}
+  /// model from memory). `followsLinks` lets symbolic links lead out of it.
+  explicit ExternalFiles(std::string folder, bool followsLinks = false)
+      : folder(std::move(folder)), followsLinks(followsLinks) {}
 
   /// Checks the text of `location` and, where the file exists, that symbolic
   /// links do not lead out of the folder. Each distinct location is looked at
@@ -60,6 +61,7 @@ private:
   bool isInside(llvm::StringRef realPath);
 
   std::string folder;
+  bool followsLinks;
   std::string realFolder;
   llvm::StringMap<std::string> checked;
 };

@@ -28,7 +28,7 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
                              const OnnxImportOptions &options)
     : model(file.model()), context(context), options(options), builder(context),
       fileName(StringAttr::get(context, fileName)), types(context),
-      external(std::move(folder)),
+      external(std::move(folder), options.followsLinks),
       reader(file, types, external,
              std::max<int64_t>(1, options.maxDenseElements)),
       budget((uint64_t(64) << 20) + 64 * file.buffer()->getBufferSize()),

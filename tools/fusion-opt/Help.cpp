@@ -72,7 +72,8 @@ Flags used most
                               pass is named; else only what is written.
   --weights=keep|link|copy    External weights of ONNX output in another folder:
                               leave them, make hard links, or copy them.
-  --external-data-dir=DIR     Where they are. Default: the input's folder.
+  --external-data-dir=DIR     Where they are. Default: the input's folder. If
+                              named, symbolic links in it may lead anywhere.
   --onnx-guard=if|op          ONNX output checks the token count in an If node
                               (default) or inside the fused op.
   --verify-roundtrip          Check that the IR reads back as it is written.

@@ -127,11 +127,10 @@ static LogicalResult printModule(ModuleOp module, raw_ostream &os,
   return writeBytecodeToFile(module, os, writer);
 }
 
-FailureOr<std::optional<FusionCount>>
-mlir::tandem::runOnModel(StringRef path, bool isModel, raw_ostream &os,
-                         const std::optional<OnnxExportOptions> &onnx,
-                         DialectRegistry &registry,
-                         const MlirOptMainConfig &config) {
+FailureOr<std::optional<FusionCount>> mlir::tandem::runOnModel(
+    StringRef path, bool isModel, const OnnxImportOptions &options,
+    raw_ostream &os, const std::optional<OnnxExportOptions> &onnx,
+    DialectRegistry &registry, const MlirOptMainConfig &config) {
   // A graph takes some 25 times the memory of its file, without the weights,
   // which are not copied.
   constexpr uint64_t memoryOverFile = 25, mostForFile = uint64_t(256) << 20;
@@ -178,7 +177,7 @@ mlir::tandem::runOnModel(StringRef path, bool isModel, raw_ostream &os,
     return failure();
 
   TimingScope importTiming = timing.nest("Import");
-  ModuleOp module = (isModel ? importOnnxFile(path, &context)
+  ModuleOp module = (isModel ? importOnnxFile(path, &context, options)
                              : parseSourceFile<ModuleOp>(path, &context))
                         .release();
   importTiming.stop();

@@ -21,6 +21,7 @@ class DialectRegistry;
 class MlirOptMainConfig;
 
 namespace tandem {
+struct OnnxImportOptions;
 
 /// What became of a model's all-reduces.
 struct FusionCount {
@@ -34,8 +35,8 @@ struct FusionCount {
 /// `os`, as an ONNX model if `onnx` is given. Prints all errors. Returns the
 /// count if tandem-fuse ran.
 FailureOr<std::optional<FusionCount>>
-runOnModel(StringRef path, bool isModel, raw_ostream &os,
-           const std::optional<OnnxExportOptions> &onnx,
+runOnModel(StringRef path, bool isModel, const OnnxImportOptions &options,
+           raw_ostream &os, const std::optional<OnnxExportOptions> &onnx,
            DialectRegistry &registry, const MlirOptMainConfig &config);
 
 } // namespace tandem

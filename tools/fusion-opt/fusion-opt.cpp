@@ -17,12 +17,16 @@
 #include "../common/ExportFlags.h"
 #include "../common/OutputFile.h"
 
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tandem/Import/OnnxImport.h"
 #include "tandem/Registration/Registration.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -87,6 +91,22 @@ static void takeOverRoundTrip(MlirOptMainConfig &config,
   });
 }
 
+/// Rejects passes and options that there are not. LLVM prints what is wrong
+/// with an option's value by itself; MLIR then adds an error without a text,
+/// which is left out here.
+static LogicalResult checkPasses(const MlirOptMainConfig &config,
+                                 const DialectRegistry &registry) {
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+    std::string text = diagnostic.str();
+    if (!text.empty())
+      llvm::errs() << "fusion-opt: error: " << text << '\n';
+  });
+  PassManager pm(&context, ModuleOp::getOperationName(),
+                 PassManager::Nesting::Implicit);
+  return config.setupPassPipeline(pm);
+}
+
 static LogicalResult run(StringRef input, StringRef outputPath,
                          DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
@@ -125,17 +145,23 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     return fail("an ONNX model can't be made of standard input: its weights "
                 "are found beside the input; name the file");
 
+  if (!config.shouldRunReproducer() && failed(checkPasses(config, registry)))
+    return failure();
   OutputFile output;
   if (failed(output.open(outputPath, error)))
     return fail(error);
   std::optional<FusionCount> count;
   if (isModel || writesModel) {
     contents.reset();
+    OnnxExportOptions exportOptions = getExportFlags(outputPath);
+    OnnxImportOptions importOptions;
+    importOptions.externalDataDir = exportOptions.externalDataDir;
+    importOptions.followsLinks = !importOptions.externalDataDir.empty();
     std::optional<OnnxExportOptions> onnx;
     if (writesModel)
-      onnx = getExportFlags(outputPath);
-    auto counted =
-        runOnModel(input, isModel, output.os(), onnx, registry, config);
+      onnx = std::move(exportOptions);
+    auto counted = runOnModel(input, isModel, importOptions, output.os(), onnx,
+                              registry, config);
     if (failed(counted))
       return failure();
     count = *counted;

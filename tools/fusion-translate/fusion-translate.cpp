@@ -57,7 +57,9 @@ Usage: fusion-translate --import-onnx MODEL.onnx [OPTION...] [-o OUTPUT]
                             default.
   --emit-bytecode           Write MLIR bytecode whatever the file is called.
   --external-data-dir=DIR   The folder of the model's external data files.
-                            Default: the input's own folder.
+                            Default: the input's own folder. If named, symbolic
+                            links in it are followed wherever they lead, as in
+                            Hugging Face's cache.
   --mlir-print-debuginfo    Write locations: model file, node number and name.
   --mlir-elide-elementsattrs-if-larger=N
                             Leave out constants of more than N elements.
@@ -220,5 +222,6 @@ int main(int argc, char **argv) {
     return exportModel(input, output, exportOptions);
   OnnxImportOptions options;
   options.externalDataDir = exportOptions.externalDataDir;
+  options.followsLinks = !options.externalDataDir.empty();
   return importModel(input, output, emitBytecode, options);
 }

@@ -33,6 +33,9 @@ struct OnnxImportOptions {
   /// Folder that the locations of external data are relative to. Empty: the
   /// folder of the model's file.
   std::string externalDataDir;
+  /// Read external data also through symbolic links that lead out of that
+  /// folder, as Hugging Face's cache has them. For models that are trusted.
+  bool followsLinks = false;
   /// Constants with at most this many elements are written out; larger ones
   /// that are no splat become resources over the mapped file.
   int64_t maxDenseElements = 64;

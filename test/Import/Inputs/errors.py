@@ -402,9 +402,9 @@ external_case("past_end", NEEDED + "is too short: it has 20 bytes, and the tenso
               lambda folder: (folder / "w").write_bytes(bytes(20)), offset=str(2**63 - 1))
 external_case("directory", NEEDED + "is not a regular file", "w", lambda folder: (folder / "w").mkdir())
 external_case("fifo", NEEDED + "is not a regular file", "w", lambda folder: os.mkfifo(folder / "w"))
-external_case("link", AT + "'w', which is a symbolic link that leads out of the model's folder, to '/etc/hostname'", "w",
+external_case("link", AT + "'w', which is a symbolic link that leads out of the model's folder, to '/etc/hostname'; links are followed if --external-data-dir names the folder they are in", "w",
               lambda folder: (folder / "w").symlink_to("/etc/hostname"))
-external_case("link_folder", AT + "'in/hostname', which is a symbolic link that leads out of the model's folder, to '/etc/hostname'", "in/hostname",
+external_case("link_folder", AT + "'in/hostname', which is a symbolic link that leads out of the model's folder, to '/etc/hostname'; links are followed if --external-data-dir names the folder they are in", "in/hostname",
               lambda folder: (folder / "in").symlink_to("/etc"))
 
 # --- Functions --------------------------------------------------------------------------------

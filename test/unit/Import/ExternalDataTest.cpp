@@ -80,6 +80,26 @@ TEST_F(ExternalDataTest, LinksMayNotLeaveTheFolder) {
             std::string::npos);
 }
 
+TEST_F(ExternalDataTest, LinksAreFollowedWhereAsked) {
+  // As in Hugging Face's cache.
+  ASSERT_FALSE(fs::create_directory(root + "/blobs"));
+  write("blobs/hash", "weights");
+  ASSERT_FALSE(fs::create_link("../blobs/hash", folder + "/model.data"));
+  ExternalFiles files(folder, /*followsLinks=*/true);
+  std::string error;
+  EXPECT_TRUE(files.check("model.data", error)) << error;
+  llvm::SmallVector<char> bytes;
+  ExternalRef ref;
+  ref.location = "model.data";
+  EXPECT_TRUE(files.read(ref, 7, bytes, error)) << error;
+  EXPECT_EQ(llvm::StringRef(bytes.data(), bytes.size()), "weights");
+  // The model itself still can't point out of its folder.
+  EXPECT_FALSE(files.check("../blobs/hash", error));
+  ExternalFiles strict(folder);
+  EXPECT_FALSE(strict.check("model.data", error));
+  EXPECT_NE(error.find("--external-data-dir"), std::string::npos) << error;
+}
+
 TEST_F(ExternalDataTest, CheckOpensNothing) {
   ExternalFiles files(folder);
   std::string error;

@@ -1,5 +1,8 @@
 // The module's description, and the functions that compute sizes of results.
 //
+// MLIR's memref.store has a property that its text leaves out.
+// UNSUPPORTED: roundtrip
+//
 // RUN: fusion-opt %s --inline --tandem-materialize-workspaces --tandem-describe -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: fusion-opt %t.mlir --tandem-set-destinations | FileCheck %s --check-prefix=AFTER

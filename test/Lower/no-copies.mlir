@@ -1,6 +1,9 @@
 // After bufferization there are no copies and no buffers that the graph does not
 // need: none at all for chains, whatever the guard.
 //
+// The passes of both sides, with options, in one command line: not through mlir-opt.
+// UNSUPPORTED: through-plugin
+//
 // DEFINE: %{buffers} = --inline --tandem-materialize-workspaces --tandem-set-destinations --canonicalize --cse --eliminate-empty-tensors --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" --canonicalize --cse --buffer-deallocation-pipeline --symbol-dce
 // RUN: fusion-opt %s --tandem-fuse %{buffers} | FileCheck %s --implicit-check-not=memref.copy --implicit-check-not=memref.alloc
 // RUN: fusion-opt %s --tandem-fuse=guard=function %{buffers} | FileCheck %s --implicit-check-not=memref.copy --implicit-check-not=memref.alloc

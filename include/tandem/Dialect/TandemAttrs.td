@@ -41,8 +41,9 @@ def Tandem_NormRounding : I32EnumAttr<"NormRounding",
     `before_gamma`: the normalised value is rounded to the element type, then
     multiplied by gamma, and the product is rounded (Hugging Face,
     RMSNormalization). `after_gamma`: the normalised value is multiplied by
-    gamma in f32 and rounded once (SimplifiedLayerNormalization). The two
-    differ by up to one rounding.
+    gamma in f32, and that product is rounded (SimplifiedLayerNormalization, and
+    norms written in f32 with a cast at their end). The two differ by up to one
+    rounding to the element type.
   }];
 }
 

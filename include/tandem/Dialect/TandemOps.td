@@ -132,10 +132,11 @@ def Tandem_RMSNormOp : Tandem_RaisedOp<"rms_norm", [
       n = x / sqrt(mean(x * x) + epsilon)
       y = n * gamma
 
-    computed in f32 (f64 for f64 tensors). `rounding` says whether n is rounded
-    to the element type before it is multiplied by gamma. gamma may have
-    another element type than the input; products are exact before they are
-    rounded to the input's element type.
+    computed in f32 (f64 for f64 tensors), the product with gamma included:
+    each operation rounds to f32 as IEEE arithmetic does, and the result once
+    more to the input's element type. `rounding` says whether n, too, is rounded
+    to the element type before it is multiplied by gamma. gamma may have another
+    element type than the input.
 
     Formula: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
 

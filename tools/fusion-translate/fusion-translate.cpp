@@ -13,6 +13,7 @@
 
 #include "../common/ExportFlags.h"
 #include "../common/OutputFile.h"
+#include "CompileModel.h"
 
 #include "tandem/Import/OnnxImport.h"
 #include "tandem/Registration/Registration.h"
@@ -39,6 +40,7 @@ static constexpr const char help[] =
 
 Usage: fusion-translate --import-onnx MODEL.onnx [OPTION...] [-o OUTPUT]
        fusion-translate --export-onnx INPUT [OPTION...] -o MODEL.onnx
+       fusion-translate --compile MODEL [OPTION...] -o MODEL.so
 
   --import-onnx             Read an ONNX model and write it as MLIR: each node
                             becomes an op "onnx.<OpType>" with the node's name,
@@ -60,6 +62,18 @@ Usage: fusion-translate --import-onnx MODEL.onnx [OPTION...] [-o OUTPUT]
                             Default: the input's own folder. If named, symbolic
                             links in it are followed wherever they lead, as in
                             Hugging Face's cache.
+
+  --compile                 Compile an .onnx, .mlir or .mlirbc file to a shared
+                            object, with a C header beside it. An ONNX model is
+                            fused first. The object needs libc, libm and, in the
+                            process that loads it, the runtime's functions.
+  --fuse-options=OPTIONS    Options of tandem-fuse, e.g. "max-tokens=64".
+  --target=TRIPLE           What to compile for. Default: this host.
+  --cpu=NAME                Processor, as LLVM names it; native: this one.
+                            Default: any of the architecture.
+  --features=LIST           Features of the processor: +avx2,-fma
+  --linker=PROGRAM          The C compiler that assembles and links. Default: cc.
+
   --mlir-print-debuginfo    Write locations: model file, node number and name.
   --mlir-elide-elementsattrs-if-larger=N
                             Leave out constants of more than N elements.
@@ -73,6 +87,9 @@ Examples
     fusion-translate --import-onnx model.onnx --mlir-elide-elementsattrs-if-larger=8
   Import it once, for many runs of fusion-opt:
     fusion-translate --import-onnx model.onnx -o model.mlirbc
+  Compile a block, and run it on two ranks:
+    fusion-translate --compile block.onnx -o block.so
+    fusion-run block.so --ranks=2 --input=in.npz --output=out.npz
   See what fuses in it: fusion-opt model.onnx (fusion-opt --help).
 
 Exit status: 0 when all went well, 1 otherwise, with an error on standard
@@ -162,6 +179,7 @@ static int exportModel(StringRef input, StringRef output,
   if (isModel) {
     OnnxImportOptions importOptions;
     importOptions.externalDataDir = options.externalDataDir;
+    importOptions.followsLinks = !options.externalDataDir.empty();
     module = importOnnxFile(input, &context, importOptions);
   } else {
     module = parseSourceFile<ModuleOp>(input, sources, &context);
@@ -209,17 +227,39 @@ int main(int argc, char **argv) {
   llvm::cl::opt<bool> emitBytecode("emit-bytecode",
                                    llvm::cl::desc("Write MLIR bytecode"));
   registerExportFlags();
+  llvm::cl::opt<bool> compile("compile",
+                              llvm::cl::desc("Compile to a shared object"));
+  llvm::cl::opt<std::string> fuseOptions(
+      "fuse-options", llvm::cl::desc("Options of tandem-fuse"),
+      llvm::cl::value_desc("options"));
+  CompileOptions compileOptions;
+  llvm::cl::opt<std::string, true> triple(
+      "target", llvm::cl::desc("Target triple"),
+      llvm::cl::location(compileOptions.triple));
+  llvm::cl::opt<std::string, true> cpu("cpu", llvm::cl::desc("Processor"),
+                                       llvm::cl::location(compileOptions.cpu));
+  llvm::cl::opt<std::string, true> features(
+      "features", llvm::cl::desc("Features of the processor"),
+      llvm::cl::location(compileOptions.features));
+  llvm::cl::opt<std::string, true> linker(
+      "linker", llvm::cl::desc("Program that links"),
+      llvm::cl::location(compileOptions.linker));
   registerAsmPrinterCLOptions();
   registerMLIRContextCLOptions();
   llvm::cl::ParseCommandLineOptions(argc, argv, "fusion-translate\n");
 
-  if (importOnnx == exportOnnxFlag)
-    return fail("say what to do: --import-onnx or --export-onnx (see --help)");
+  if (int(importOnnx) + int(exportOnnxFlag) + int(compile) != 1)
+    return fail("say what to do: --import-onnx, --export-onnx or --compile "
+                "(see --help)");
   if (input.empty())
     return fail("no model is named (see --help)");
   OnnxExportOptions exportOptions = getExportFlags(output);
   if (exportOnnxFlag)
     return exportModel(input, output, exportOptions);
+  if (compile) {
+    compileOptions.externalDataDir = exportOptions.externalDataDir;
+    return compileModel(input, output, fuseOptions, compileOptions);
+  }
   OnnxImportOptions options;
   options.externalDataDir = exportOptions.externalDataDir;
   options.followsLinks = !options.externalDataDir.empty();

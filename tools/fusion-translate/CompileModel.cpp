@@ -1,0 +1,103 @@
+//===- CompileModel.cpp - fusion-translate --compile ----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileModel.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "tandem/Dialect/Tandem.h"
+#include "tandem/Import/OnnxImport.h"
+#include "tandem/Passes/FusionReport.h"
+#include "tandem/Passes/Passes.h"
+#include "tandem/Registration/Registration.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace mlir::tandem;
+
+static int fail(const Twine &message) {
+  llvm::errs() << "fusion-translate: error: " << message << '\n';
+  return 1;
+}
+
+/// Raises and fuses, and says what came of it. What did not fuse need not go
+/// back to source ops.
+static LogicalResult fuse(ModuleOp module, StringRef options) {
+  std::unique_ptr<Pass> pass = createTandemFuse();
+  auto report = [](const Twine &message) {
+    llvm::errs() << "fusion-translate: error: " << message << '\n';
+    return failure();
+  };
+  if (failed(pass->initializeOptions(options, report)))
+    return failure();
+  size_t fused = 0, missed = 0;
+  module.getContext()
+      ->getOrLoadDialect<TandemDialect>()
+      ->setFusionReportHandler([&](const FusionReport &result) {
+        fused = result.getNumFused();
+        missed = result.getNumMissed();
+      });
+  PassManager pm(module.getContext());
+  pm.addPass(createTandemRaise());
+  pm.addPass(std::move(pass));
+  LogicalResult result = pm.run(module);
+  module.getContext()
+      ->getOrLoadDialect<TandemDialect>()
+      ->setFusionReportHandler({});
+  if (succeeded(result) && fused + missed)
+    llvm::errs() << "fused " << fused << " of " << fused + missed
+                 << " all-reduces (" << missed << " missed)\n";
+  return result;
+}
+
+int mlir::tandem::compileModel(StringRef input, StringRef output,
+                               StringRef fuseOptions,
+                               const CompileOptions &options) {
+  if (output == "-" || output.ends_with(".h"))
+    return fail("--compile writes a shared object; name it with -o model.so");
+  if (input == "-")
+    return fail("--compile reads a file; name it");
+  bool isSame = false;
+  if (!llvm::sys::fs::equivalent(input, output, isSame) && isSame)
+    return fail("'" + input + "' would be overwritten while it is read");
+
+  DialectRegistry registry;
+  registerToolDialects(registry);
+  registerCompileDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  if (isOnnxFileName(input)) {
+    ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+      printOnnxDiagnostic(diagnostic, llvm::errs());
+      return success();
+    });
+    OnnxImportOptions importOptions;
+    importOptions.externalDataDir = options.externalDataDir;
+    importOptions.followsLinks = !options.externalDataDir.empty();
+    OwningOpRef<ModuleOp> module =
+        importOnnxFile(input, &context, importOptions);
+    if (!module || failed(verify(*module)) ||
+        failed(fuse(*module, fuseOptions)))
+      return 1;
+    return failed(compileToSharedObject(*module, output, input, options));
+  }
+  if (!fuseOptions.empty())
+    return fail("--fuse-options is for ONNX models; '" + input +
+                "' is compiled as it is");
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  SourceMgrDiagnosticHandler handler(*sources, &context);
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(input, sources, ParserConfig(&context));
+  if (!module)
+    return 1;
+  return failed(compileToSharedObject(*module, output, input, options));
+}

@@ -130,8 +130,10 @@ static TandemError readImportOptions(const TandemImportOptions *options,
                                      mlir::tandem::OnnxImportOptions &result) {
   TandemImportOptions given = TANDEM_IMPORT_OPTIONS_INIT;
   TandemError error = readOptions(options, given, "TandemImportOptions");
-  if (!error && given.externalDataDir)
+  if (!error && given.externalDataDir) {
     result.externalDataDir = given.externalDataDir;
+    result.followsLinks = true;
+  }
   return error;
 }
 

@@ -26,6 +26,8 @@ SANDWICH = "all_reduce_rms_norm_add_rms_norm"
 # and k), element type, hidden size.
 EXPECTED = {
     "glm45_air_tp2_graph": (92, PLAIN, 1, "bf16", 4096),
+    "glm_block_tp2.rank0": (2, PLAIN, 0, "f32", 64),
+    "glm_block_tp2.rank1": (2, PLAIN, 0, "f32", 64),
     "glm4_dynamo_bf16": (4, SANDWICH, 1, "bf16", 64),
     "glm4_moe_dynamo_bf16": (4, PLAIN, 5, "bf16", 64),
     "glm4_moe_dynamo_bf16_op21_ext": (4, PLAIN, 5, "bf16", 64),

@@ -175,8 +175,9 @@ typedef struct tandem_context_desc {
 /// Makes a context: the device, defaults, and what the environment says
 /// (TANDEM_TIMEOUT_MS, TANDEM_RENDEZVOUS_DIR, TANDEM_DISABLE_FUSION,
 /// TANDEM_MEMORY_LIMIT, and those of docs/cuda.md; read here and never again).
-/// `desc` may be NULL. TANDEM_DEVICE_CUDA is TANDEM_STATUS_UNSUPPORTED in a build
-/// without it and on a machine without a driver or GPU; the message says which.
+/// `desc` may be NULL. TANDEM_DEVICE_CUDA is TANDEM_STATUS_UNSUPPORTED in a
+/// build without it and on a machine without a driver or GPU; the message says
+/// which.
 TANDEM_API tandem_status tandem_context_create(const tandem_context_desc *desc,
                                                tandem_context **context,
                                                tandem_error *error);
@@ -212,8 +213,8 @@ enum {
   TANDEM_COMM_UNIQUE_ID = 1,
   /// The ranks of an existing ncclComm_t (CUDA), which is used once, to meet.
   /// rank and world are its own; leave them at 0 and 1, or give the same. The
-  /// ranks may be on several hosts; then there is no fused path, and NCCL carries
-  /// all. TANDEM_STATUS_UNSUPPORTED in a build without CUDA.
+  /// ranks may be on several hosts; then there is no fused path, and NCCL
+  /// carries all. TANDEM_STATUS_UNSUPPORTED in a build without CUDA.
   TANDEM_COMM_NCCL = 2
 };
 
@@ -298,8 +299,17 @@ typedef struct tandem_workspace_desc {
   uint64_t reserved[3];
 } tandem_workspace_desc;
 #define TANDEM_WORKSPACE_DESC_INIT                                             \
-  {sizeof(tandem_workspace_desc), 0,    0, TANDEM_DTYPE_F32, 0, -1,            \
-   TANDEM_TIMEOUT_DEFAULT,        NULL, 0, 0,                {0, 0, 0}}
+  {sizeof(tandem_workspace_desc),                                              \
+   0,                                                                          \
+   0,                                                                          \
+   TANDEM_DTYPE_F32,                                                           \
+   0,                                                                          \
+   -1,                                                                         \
+   TANDEM_TIMEOUT_DEFAULT,                                                     \
+   NULL,                                                                       \
+   0,                                                                          \
+   0,                                                                          \
+   {0, 0, 0}}
 
 /// What a workspace takes, known before anything is allocated.
 typedef struct tandem_workspace_bytes {
@@ -347,8 +357,8 @@ typedef struct tandem_workspace_info {
   int64_t token_limit;
   uint64_t shared_bytes;
   uint64_t private_bytes;
-  /// Why there is no fused path, with the rank that lacks it. With a fused path:
-  /// why the fallback does without NCCL (CUDA), or empty.
+  /// Why there is no fused path, with the rank that lacks it. With a fused
+  /// path: why the fallback does without NCCL (CUDA), or empty.
   char reason[256];
 } tandem_workspace_info;
 #define TANDEM_WORKSPACE_INFO_INIT                                             \

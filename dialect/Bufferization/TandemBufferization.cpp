@@ -115,6 +115,41 @@ struct DestinationModel
     });
   }
 
+  /// Outputs must not overlap. Where nobody reads them, upstream's analysis
+  /// sees no conflict in that.
+  LogicalResult resolveConflicts(Operation *op, RewriterBase &rewriter,
+                                 const AnalysisState &analysis,
+                                 const BufferizationState &state) const {
+    auto dps = cast<DestinationStyleOpInterface>(op);
+    SmallVector<Value> before(dps.getDpsInits());
+    if (failed(
+            cast<BufferizableOpInterface>(op).resolveTensorOpOperandConflicts(
+                rewriter, analysis, state)))
+      return failure();
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPoint(op);
+    for (unsigned i = 1; i < before.size(); ++i) {
+      OpOperand &init = *dps.getDpsInitOperand(i);
+      bool overlaps = false;
+      for (unsigned j = 0; j < i; ++j) {
+        Value other = dps.getDpsInits()[j];
+        // What has changed has a buffer of its own by now.
+        overlaps |= init.get() == other ||
+                    (init.get() == before[i] && other == before[j] &&
+                     analysis.areAliasingBufferizedValues(other, init.get()));
+      }
+      if (!overlaps)
+        continue;
+      FailureOr<Value> own = allocateTensorForShapedValue(
+          rewriter, op->getLoc(), init.get(), analysis.getOptions(), state,
+          /*copy=*/false);
+      if (failed(own))
+        return failure();
+      rewriter.modifyOpInPlace(op, [&] { init.set(*own); });
+    }
+    return success();
+  }
+
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {

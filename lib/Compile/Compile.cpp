@@ -160,6 +160,12 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
       failed(compile::emitObject(module, object, options)))
     return failure();
 
+  // A rename would replace a device.
+  fs::file_status status;
+  if (!fs::status(output, status) && fs::exists(status) &&
+      !fs::is_regular_file(status))
+    return emitError(loc) << "cannot write '" << output
+                          << "': it is no regular file";
   // Written beside its final name, so that it appears at once.
   SmallString<128> temporary;
   if ((code = fs::createUniqueFile(output + ".%%%%%%", temporary)))

@@ -354,5 +354,11 @@ FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
     copy.erase();
     return func::FuncOp();
   }
+  // It only looks at what the caller passes, whatever the function itself may
+  // do.
+  for (BlockArgument argument : copy.getArguments())
+    if (isa<TensorType>(argument.getType()))
+      copy.setArgAttr(argument.getArgNumber(), "bufferization.writable",
+                      rewriter.getBoolAttr(false));
   return copy;
 }

@@ -336,7 +336,8 @@ static LogicalResult lowerTranspose(NodeLowering &lowering, Results &results) {
   llvm::sort(sorted);
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, rank)))
     return lowering.error("has a perm that is no permutation of its dims");
-  results.push_back(lowering.transpose(input, permutation));
+  // Upstream's transpose takes no scalars.
+  results.push_back(rank == 0 ? input : lowering.transpose(input, permutation));
   return success();
 }
 

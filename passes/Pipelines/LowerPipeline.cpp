@@ -24,10 +24,13 @@ using namespace mlir::tandem;
 
 /// Tensors to buffers, results in their places.
 static void addBufferization(OpPassManager &pm) {
+  // arith and math on tensors have no buffers of their own.
+  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createTandemSetDestinations());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(bufferization::createEmptyTensorEliminationPass());
+  // Not upstream's empty tensor elimination: it puts what two branches give back
+  // into one destination although one of them may still be read there.
   bufferization::OneShotBufferizePassOptions options;
   options.allowReturnAllocsFromLoops = true;
   options.bufferizeFunctionBoundaries = true;

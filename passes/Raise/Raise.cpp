@@ -163,12 +163,37 @@ namespace mlir::tandem {
 #include "tandem/Passes/Passes.h.inc"
 } // namespace mlir::tandem
 
+/// Whether the module came from a model that Tandem had exported with its
+/// guards as If nodes. Function bodies are inlined, and what marks a guard's
+/// other branch has no ONNX form: fusing it once more would fuse inside both
+/// branches.
+static bool hasGuardsOfExport(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>("tandem.onnx");
+  auto imports =
+      model ? model.getAs<DictionaryAttr>("opset_imports") : DictionaryAttr();
+  if (!imports || !imports.contains("ai.tandem"))
+    return false;
+  return module
+      ->walk([](Operation *op) {
+        return op->getName().getStringRef() == "onnx.If"
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 namespace {
 struct TandemRaisePass
     : public mlir::tandem::impl::TandemRaiseBase<TandemRaisePass> {
   using TandemRaiseBase::TandemRaiseBase;
 
   void runOnOperation() override {
+    if (hasGuardsOfExport(getOperation())) {
+      emitWarning(getOperation().getLoc())
+          << "this ONNX model was exported by Tandem: it is fused already and "
+             "stays as it is; to fuse it in another way, take its source";
+      return markAllAnalysesPreserved();
+    }
     if (!raiseSourceOps(getOperation()))
       markAllAnalysesPreserved();
   }

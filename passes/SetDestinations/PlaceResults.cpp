@@ -97,8 +97,10 @@ bool Placer::visit(Value value, Value place, Operation *within, bool dryRun) {
     done = visit(cast.getSource(), place, within, dryRun);
   } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
     unsigned i = result.getResultNumber();
-    done = visit(branch.thenYield().getOperand(i), place, within, dryRun) &&
-           visit(branch.elseYield().getOperand(i), place, within, dryRun);
+    // What is made before the branch and given back by one side may be alive
+    // where the other writes to the place.
+    done = visit(branch.thenYield().getOperand(i), place, branch, dryRun) &&
+           visit(branch.elseYield().getOperand(i), place, branch, dryRun);
   } else if (auto dps = dyn_cast<DestinationStyleOpInterface>(op)) {
     OpOperand &init = *dps.getTiedOpOperand(result);
     if (getEmpty(init.get())) {

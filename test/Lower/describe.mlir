@@ -151,7 +151,7 @@ func.func @unknown(%x: tensor<4x16xf32>, %sizes: tensor<1xf32>) -> tensor<?x16xf
 
 // A size that is computed from an argument's values.
 // CHECK-LABEL: func.func @from_values_result_shapes(
-// CHECK-SAME: %{{[^:]*}}: tensor<4x16xf32>, %[[SIZES:[^:]*]]: tensor<1xindex>
+// CHECK-SAME: %{{[^:]*}}: tensor<4x16xf32> {bufferization.writable = false}, %[[SIZES:[^:]*]]: tensor<1xindex>
 // CHECK: %[[N:.*]] = tensor.extract %[[SIZES]]
 // CHECK: memref.store %[[N]]
 func.func @from_values(%x: tensor<4x16xf32>, %sizes: tensor<1xindex>) -> tensor<?x16xf32> {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -640,8 +641,18 @@ namespace {
 /// A file beside its final name, removed unless it is kept.
 class TemporaryFile {
 public:
-  explicit TemporaryFile(const std::string &path)
-      : path(path), name(path + ".XXXXXX") {
+  explicit TemporaryFile(const std::string &requested) : path(requested) {
+    // Replace what a link points to, not the link; and never a device.
+    if (char *real = realpath(requested.c_str(), nullptr)) {
+      path = real;
+      free(real);
+    }
+    struct stat status;
+    if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+      errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+      return;
+    }
+    name = path + ".XXXXXX";
     fd = mkostemp(&name[0], O_CLOEXEC);
   }
   ~TemporaryFile() {

@@ -47,7 +47,7 @@ the rank.
   --rendezvous=NAME   The name by which ranks that mpirun or torchrun started
                       find each other. Default: made from their job.
   --compile-flag=F    A flag for fusion-translate --compile, e.g.
-                      --compile-flag=--max-tokens=4. May be given repeatedly.
+                      --compile-flag=--cpu=native. May be given repeatedly.
   --version           Print the version.
 
 bf16 arrays are stored as uint16; a list of strings named __dtypes__ in the same

@@ -22,6 +22,10 @@ def TandemRaise : Pass<"tandem-raise", "::mlir::ModuleOp"> {
 
     Norms are raised only where the tandem op means the same, rounding by
     rounding; docs/raise.md lists what is matched and what is not.
+
+    A module that was imported from a model which Tandem exported (its
+    `tandem.onnx` names the domain `ai.tandem`) with guards as `onnx.If` stays as it
+    is, with a warning.
   }];
   let dependentDialects = ["::mlir::tandem::TandemDialect",
                            "::mlir::tensor::TensorDialect"];

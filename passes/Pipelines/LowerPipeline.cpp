@@ -29,8 +29,8 @@ static void addBufferization(OpPassManager &pm) {
   pm.addPass(createTandemSetDestinations());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  // Not upstream's empty tensor elimination: it puts what two branches give back
-  // into one destination although one of them may still be read there.
+  // Not upstream's empty tensor elimination: it puts what two branches give
+  // back into one destination although one of them may still be read there.
   bufferization::OneShotBufferizePassOptions options;
   options.allowReturnAllocsFromLoops = true;
   options.bufferizeFunctionBoundaries = true;

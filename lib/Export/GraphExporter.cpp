@@ -707,6 +707,17 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
   return true;
 }
 
+/// Outputs are declared as such, and need no entry among the other values.
+static void dropValueInfo(tandem_onnx::GraphProto &graph,
+                          const llvm::StringSet<> &outputs) {
+  auto &infos = *graph.mutable_value_info();
+  int kept = 0;
+  for (int i = 0, e = infos.size(); i != e; ++i)
+    if (!outputs.contains(infos[i].name()))
+      infos.SwapElements(kept++, i);
+  infos.DeleteSubrange(kept, infos.size() - kept);
+}
+
 bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
                              Scope &outer) {
   Region &region = op.getRegion(index);
@@ -770,13 +781,7 @@ bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
     info.set_name(output);
     writeValueInfo(value, dimParamsOf(value), info);
   }
-  // Outputs are declared as such.
-  auto &infos = *graph.mutable_value_info();
-  int kept = 0;
-  for (int i = 0, e = infos.size(); i != e; ++i)
-    if (!written.contains(infos[i].name()))
-      infos.SwapElements(kept++, i);
-  infos.DeleteSubrange(kept, infos.size() - kept);
+  dropValueInfo(graph, written);
   return true;
 }
 
@@ -1101,12 +1106,7 @@ bool GraphExporter::emitBranchBody(Block &block, GraphProto &graph,
     info.set_name(output);
     writeValueInfo(value, dimParamsOf(value), info);
   }
-  auto &infos = *graph.mutable_value_info();
-  int kept = 0;
-  for (int i = 0, e = infos.size(); i != e; ++i)
-    if (!written.contains(infos[i].name()))
-      infos.SwapElements(kept++, i);
-  infos.DeleteSubrange(kept, infos.size() - kept);
+  dropValueInfo(graph, written);
   return true;
 }
 

@@ -76,7 +76,7 @@ class Rounding(enum.IntEnum):
     AFTER_GAMMA = 1
 
 
-class RuntimeFailure(Exception):
+class RuntimeFailure(RuntimeError):
     """A call of the runtime's that failed."""
 
     def __init__(self, status: int, message: str, peer: int = -1) -> None:
@@ -188,6 +188,22 @@ class _NormSpec(ctypes.Structure):
     ]
 
 
+class _AllReduceArgs(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64),
+        ("tokens", c_int64),
+        ("hidden", c_int64),
+        ("dtype", c_int32),
+        ("flags", c_uint32),
+        ("stream", c_void_p),
+        ("input", _View),
+        ("output", _View),
+        ("reduction", c_int32),
+        ("reserved0", c_uint32),
+        ("reserved", c_uint64 * 4),
+    ]
+
+
 class _NormArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64),
@@ -240,6 +256,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tandem_workspace_get_failure": (c_int32, [c_void_p, POINTER(_Error)]),
     "tandem_workspace_get_hang_dump": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_fused_all_reduce_norm": (c_int32, [c_void_p, POINTER(_NormArgs)]),
+    "tandem_all_reduce": (c_int32, [c_void_p, POINTER(_AllReduceArgs)]),
 }
 
 

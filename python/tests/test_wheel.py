@@ -66,6 +66,7 @@ def test_contents(wheel):
         metadata = archive.read(next(n for n in names if n.endswith("METADATA")))
     assert {
         "tandem/__init__.py",
+        "tandem/bin/fusion-bench",
         "tandem/py.typed",
         "tandem/lib/libTandemC.so.1",
         "tandem/lib/libtandem_onnxruntime.so",
@@ -105,6 +106,20 @@ def test_command(installed, tmp_path):
         "none.onnx: error: cannot be read: No such file or directory\n"
     )
     assert done.stderr.count("\n") == 1
+
+
+def test_bench(installed, tmp_path):
+    command = installed.parent / "tandem"
+    word = ["bench", "--device=cpu", "--hidden=8", "--tokens=1", "--samples=1"]
+    done = run(command, *word, "--tune=profile.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hidden 8, bf16, timing: chain" in done.stdout
+    assert (tmp_path / "profile.json").exists()
+    # It is the wheel's own runtime that it times.
+    package = installed.parent.parent
+    (tool,) = package.glob("lib/python3*/site-packages/tandem/bin/fusion-bench")
+    linked = run("ldd", tool).stdout
+    assert f"libtandem_runtime.so.1 => {tool.parent}/../lib/" in linked, linked
 
 
 def test_runtime_needs_no_llvm(installed):

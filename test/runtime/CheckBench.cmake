@@ -68,23 +68,3 @@ refuses("unknown option '--x'" --x)
 refuses("timed by --timing=chain alone" --device=cpu --timing=cold)
 refuses("can't write" --device=cpu --ranks=1 --hidden=8 --tokens=1 --samples=1
         --json=${WORK}/not/there.json)
-
-# The plot, where there is Python.
-if(PYTHON)
-  execute_process(COMMAND ${PYTHON} ${PLOT} ${WORK}/bench.json ${WORK}/bench.svg
-                          --dtype=bf16
-                  RESULT_VARIABLE result ERROR_VARIABLE error)
-  file(READ ${WORK}/bench.svg svg)
-  string(REGEX MATCHALL "<polyline" lines "${svg}")
-  list(LENGTH lines count)
-  # All but the link.
-  if(NOT result EQUAL 0 OR NOT count EQUAL 4)
-    message(FATAL_ERROR "plot.py: ${result}, ${count} lines: ${error}")
-  endif()
-  execute_process(COMMAND ${PYTHON} ${PLOT} ${WORK}/bench.json ${WORK}/none.svg
-                          --dtype=f16
-                  RESULT_VARIABLE result ERROR_VARIABLE error)
-  if(NOT result EQUAL 1 OR NOT error MATCHES "nothing was measured")
-    message(FATAL_ERROR "plot.py drew nothing: ${result}, ${error}")
-  endif()
-endif()

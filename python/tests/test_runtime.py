@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The runtime from Python, on CPUs."""
 
+import ctypes
 import threading
+import time
 
 import numpy
 import pytest
@@ -147,3 +149,120 @@ def test_a_peer_that_does_not_come():
     context = runtime.Context(timeout_ms=200)
     with failing(Status.TIMEOUT, "rank 1"):
         runtime.Communicator(context, 0, 2, unique_id=context.unique_id())
+
+
+GAMMA = numpy.ones(8, numpy.float32)
+
+
+def call(workspace, data, tokens=4, **more):
+    """A call in place."""
+    arguments = dict(
+        input=view(data), norm=Norm(GAMMA.ctypes.data, 1e-5), norm_out=view(data)
+    )
+    workspace.fused_all_reduce_norm(tokens, 8, DType.F32, **{**arguments, **more})
+
+
+def test_wrong_types():
+    workspace = make_workspace()
+    data = numpy.zeros((4, 8), numpy.float32)
+    for wrong in (
+        {"tokens": "4"},
+        {"tokens": 4.0},
+        {"input": View("address")},
+        {"input": data},
+        {"input": None, "norm": None},
+        {"norm": Norm(data, 1e-5)},
+        {"norm": Norm(data.ctypes.data, "small")},
+        {"stream": "default"},
+        {"bias": data},
+    ):
+        with pytest.raises((TypeError, AttributeError, ctypes.ArgumentError)):
+            call(workspace, data, **wrong)
+    with pytest.raises((TypeError, ctypes.ArgumentError)):
+        workspace.token_limit(8, "f32")
+    with pytest.raises(TypeError):
+        runtime.Workspace(None, 4, "8", DType.F32)
+    with pytest.raises(AttributeError):
+        runtime.Communicator("context", unique_id=bytes(128))
+    # None of that reached the group, which still serves.
+    call(workspace, data)
+    assert workspace.counters()["fused"] == 1
+
+
+def test_wrong_values():
+    context = runtime.Context()
+    with failing(Status.INVALID_ARGUMENT, "device is 9"):
+        runtime.Context(9)
+    comm = runtime.Communicator(context, 0, 1, unique_id=context.unique_id())
+    with failing(Status.INVALID_ARGUMENT, "dtype"):
+        runtime.Workspace(comm, 4, 8, 7)
+    with failing(Status.INVALID_ARGUMENT, "input"):
+        call(make_workspace(), numpy.zeros((4, 8), numpy.float32), input=View(0))
+
+
+@pytest.mark.parametrize("closed", ["context", "communicator"])
+def test_makes_nothing_of_what_is_closed(closed):
+    context = runtime.Context()
+    unique_id = context.unique_id()
+    if closed == "context":
+        context.close()
+        with pytest.raises(ValueError, match="this Context is closed"):
+            runtime.Communicator(context, 0, 1, unique_id=unique_id)
+    else:
+        comm = runtime.Communicator(context, 0, 1, unique_id=unique_id)
+        comm.close()
+        with pytest.raises(ValueError, match="this Communicator is closed"):
+            runtime.Workspace(comm, 4, 8, DType.F32)
+        with pytest.raises(ValueError, match="this Communicator is closed"):
+            comm.barrier()
+
+
+def test_calls_that_differ_between_ranks():
+    context = runtime.Context(timeout_ms=5000)
+    unique_id = context.unique_id()
+
+    def rank(r):
+        comm = runtime.Communicator(context, r, 2, unique_id=unique_id)
+        workspace = runtime.Workspace(comm, 4, 8, DType.F32)
+        data = numpy.zeros((4, 8), numpy.float32)
+        with failing(Status.MISMATCH, "tokens"):
+            call(workspace, data, tokens=3 + r)
+
+    on_ranks(2, rank)
+
+
+def test_two_threads_on_one_workspace():
+    context = runtime.Context(timeout_ms=3000)
+    unique_id = context.unique_id()
+    called = threading.Event()
+
+    def rank(r):
+        comm = runtime.Communicator(context, r, 2, unique_id=unique_id)
+        workspace = runtime.Workspace(comm, 4, 8, DType.F32)
+        data = numpy.zeros((4, 8), numpy.float32)
+        if r == 1:  # Which doesn't come, so that rank 0 waits.
+            called.wait(10)
+            return
+
+        def first():
+            with pytest.raises(RuntimeFailure):
+                call(workspace, data)
+
+        thread = threading.Thread(target=first)
+        thread.start()
+        try:
+            while not workspace.counters()["rounds"] and thread.is_alive():
+                time.sleep(0.01)
+            with failing(Status.BUSY, "BUSY|another"):
+                call(workspace, data)
+        finally:
+            called.set()
+            thread.join()
+
+    on_ranks(2, rank)
+
+
+def test_no_gpu():
+    """Says why; on a machine with GPUs it is another one that is not there."""
+    with failing(Status.UNSUPPORTED, "CUDA|GPU"):
+        runtime.Context(runtime.Device.CUDA, 99)

@@ -71,3 +71,5 @@ run(${WORK_DIR}/consumer/consumer ${MODEL})
 if(NOT output MATCHES "fused 4 of 4\n")
   message(FATAL_ERROR "the consumer printed: ${output}")
 endif()
+# Bad use fails in words; what doesn't, it prints.
+run(${WORK_DIR}/consumer/consumer ${MODEL} --misuse)

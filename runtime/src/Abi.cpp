@@ -22,6 +22,7 @@
 #include "workspace/Workspace.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -54,8 +55,21 @@ static Error checkHandle(const Handle *handle, uint64_t magic,
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1, "%s is NULL", name);
   if (handle->magic != magic)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
-                     "%s is not a handle of its kind", name);
+                     "%s is not a handle of its kind, or destroyed", name);
   return Error();
+}
+
+void tandem::retireHandle(void *memory, size_t size) noexcept {
+  // The first word is the magic; the second leads to the one before, which also
+  // tells leak checkers that nothing is lost.
+  static std::atomic<void **> last{nullptr};
+  memset(memory, 0, size);
+  void **words = static_cast<void **>(memory);
+  void **before = last.load(std::memory_order_relaxed);
+  do
+    words[1] = before;
+  while (!last.compare_exchange_weak(before, words, std::memory_order_release,
+                                     std::memory_order_relaxed));
 }
 
 static bool isWorkspace(const tandem_workspace *workspace) {

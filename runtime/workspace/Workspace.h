@@ -25,6 +25,11 @@ constexpr uint64_t contextMagic = 0x7478657443646e54;
 constexpr uint64_t commMagic = 0x6d6d6f43646e5474;
 constexpr uint64_t workspaceMagic = 0x6563617073646e54;
 
+/// Takes the memory of a destroyed handle: clears it, so that it is no handle
+/// any more, and keeps it for good, so that a later call with it finds that
+/// out.
+void retireHandle(void *memory, size_t size) noexcept;
+
 /// What the ranks of a workspace agreed on: equal on all of them.
 struct Agreement {
   bool fused = false;
@@ -54,6 +59,10 @@ struct tandem_context {
   const uint64_t magic = tandem::contextMagic;
   tandem::Settings settings;
   std::shared_ptr<tandem::Device> device;
+
+  static void operator delete(void *memory, size_t size) noexcept {
+    tandem::retireHandle(memory, size);
+  }
 };
 
 struct tandem_comm {
@@ -62,6 +71,10 @@ struct tandem_comm {
   tandem_device kind = TANDEM_DEVICE_CPU;
   std::shared_ptr<tandem::DeviceGroup> device;
   tandem::Settings settings;
+
+  static void operator delete(void *memory, size_t size) noexcept {
+    tandem::retireHandle(memory, size);
+  }
 };
 
 struct tandem_workspace {
@@ -83,6 +96,10 @@ struct tandem_workspace {
 
   /// See tandem_token_limit.
   int64_t tokenLimit(int64_t hidden, tandem_dtype dtype) const;
+
+  static void operator delete(void *memory, size_t size) noexcept {
+    tandem::retireHandle(memory, size);
+  }
 };
 
 namespace tandem {

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 using namespace tandem::test;
 
@@ -307,6 +308,50 @@ TEST(Comm, ACallThatArrivesDuringAnotherIsBusy) {
     return "";
   });
   expectContent(said);
+}
+
+TEST(Comm, DestroyedHandlesAreRefused) {
+  std::string name = freshName();
+  expectContent(runRanks(1, [&](int rank) -> std::string {
+    Member m;
+    RANK_CHECK(m.join(name, rank, 1) == 0, m.message());
+    RANK_CHECK(m.makeWorkspace(16, 64, TANDEM_DTYPE_F32) == 0, m.message());
+    tandem_context *context = std::exchange(m.context, nullptr);
+    tandem_comm *comm = std::exchange(m.comm, nullptr);
+    tandem_workspace *workspace = std::exchange(m.workspace, nullptr);
+    for (int twice = 0; twice < 2; ++twice) {
+      tandem_workspace_destroy(workspace);
+      tandem_comm_destroy(comm);
+      tandem_context_destroy(context);
+    }
+    // What is made now doesn't bring them back to life.
+    Member other;
+    RANK_CHECK(other.join(name, rank, 1) == 0, other.message());
+    RANK_CHECK(other.makeWorkspace(16, 64, TANDEM_DTYPE_F32) == 0,
+               other.message());
+    PlainCall call(rank, 1, 64);
+    const tandem_status bad = TANDEM_STATUS_INVALID_ARGUMENT;
+    RANK_CHECK(tandem_fused_all_reduce_norm(workspace, &call.args) == bad, "");
+    RANK_CHECK(tandem_token_limit(workspace, 64, TANDEM_DTYPE_F32) == -1, "");
+    RANK_CHECK(tandem_workspace_get_failure(workspace, &m.error) == bad, "");
+    tandem_workspace_info info = {};
+    info.struct_size = sizeof(info);
+    RANK_CHECK(tandem_workspace_get_info(workspace, &info) == bad, "");
+    RANK_CHECK(tandem_workspace_set_fusion(workspace, 1, &m.error) == bad, "");
+    RANK_CHECK(tandem_comm_barrier(comm, &m.error) == bad, "");
+    RANK_CHECK(contains(m.message(), "comm is not a handle of its kind, or "
+                                     "destroyed"),
+               m.message());
+    RANK_CHECK(tandem_comm_rank(comm) == -1, "");
+    tandem_unique_id id;
+    RANK_CHECK(tandem_unique_id_create(context, &id, &m.error) == bad, "");
+    // Of another kind.
+    RANK_CHECK(
+        tandem_comm_barrier(reinterpret_cast<tandem_comm *>(other.workspace),
+                            &m.error) == bad,
+        "");
+    return "";
+  }));
 }
 
 TEST(Comm, AForkedChildIsTurnedAway) {

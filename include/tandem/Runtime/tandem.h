@@ -35,6 +35,9 @@
 |*  - Collective calls on one communicator are serialised by a lock.          *|
 |*  - Destroying an object while another thread uses it is an error of the    *|
 |*    caller's that can't be detected.                                        *|
+|*  - A handle that is destroyed, or of another kind, is                      *|
+|*    TANDEM_STATUS_INVALID_ARGUMENT; destroying it does nothing. For that    *|
+|*    some hundred bytes of each are kept.                                    *|
 |*  - Handles don't survive fork(): in the child every call but destroy       *|
 |*    returns TANDEM_STATUS_INVALID_ARGUMENT, and destroy frees the child's   *|
 |*    copy without touching the group.                                        *|

@@ -24,6 +24,13 @@ static std::string getLabel(Operation *op) {
   return (domain.getValue() + "::" + name.getValue()).str();
 }
 
+/// Which of its op's results or block's arguments a value is.
+static int64_t getNumber(Value value) {
+  if (auto result = dyn_cast<OpResult>(value))
+    return result.getResultNumber();
+  return cast<BlockArgument>(value).getArgNumber();
+}
+
 /// What may not be UTF-8, for it comes from the model.
 static std::string fixed(std::string text) {
   return llvm::json::isUTF8(text) ? text : llvm::json::fixUTF8(text);
@@ -59,8 +66,20 @@ void mlir::tandem::capi::writeGraph(ModuleOp module, llvm::raw_ostream &os) {
           if (Operation *producer = operand.getDefiningOp())
             json.value(ids.lookup(producer));
           else
-            json.value(-1 - static_cast<int64_t>(
-                                cast<BlockArgument>(operand).getArgNumber()));
+            json.value(-1 - getNumber(operand));
+        }
+      });
+      json.attributeArray("input_results", [&] {
+        for (Value operand : op->getOperands())
+          json.value(getNumber(operand));
+      });
+      if (op->getName().getDialectNamespace() != "tandem")
+        return;
+      json.attributeObject("attributes", [&] {
+        for (NamedAttribute attribute : op->getAttrDictionary()) {
+          std::string text;
+          llvm::raw_string_ostream(text) << attribute.getValue();
+          json.attribute(attribute.getName().strref(), fixed(text));
         }
       });
     });

@@ -212,6 +212,10 @@ static bool isEffectFreeAlone(Operation *op) {
     interface.getEffects(effects);
     return effects.empty();
   }
+  // No interface can be asked about an op that nobody registered; whoever made
+  // it may say so.
+  if (!op->isRegistered() && op->hasAttr("tandem.pure"))
+    return true;
   return op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
          op->hasTrait<OpTrait::IsTerminator>();
 }

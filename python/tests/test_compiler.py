@@ -48,6 +48,33 @@ def test_fuse_is_the_tool(tmp_path):
     )
 
 
+def test_graph():
+    """Who reads which result, and what the fused op is told."""
+    module = tandem.Module.parse(
+        """
+        func.func @f(%x: tensor<?x8xf32>, %q: tensor<?x8xf32>, %g: tensor<8xf32>)
+            -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+          %s = tandem.all_reduce %x {group = #tandem.group<"t\\22p">} : tensor<?x8xf32>
+          %a = tandem.add %s, %q : tensor<?x8xf32>
+          %y = tandem.rms_norm %a, %g {epsilon = 1.0e-5 : f64, rounding = #tandem<rounding after_gamma>}
+              : tensor<?x8xf32>, tensor<8xf32>
+          return %a, %y : tensor<?x8xf32>, tensor<?x8xf32>
+        }"""
+    )
+    module.fuse(guard="none")
+    ops = module.graph()["ops"]
+    (fused,) = [op for op in ops if op["op"] == "tandem.fused_all_reduce_norm"]
+    assert (fused["inputs"][:3], fused["input_results"][:3]) == ([-1, -2, -3], [0, 1, 2])
+    attributes = fused["attributes"]
+    assert attributes["group"] == '#tandem.group<"t\\22p">'
+    assert attributes["epsilon"] == "1.000000e-05 : f64"
+    assert "after_gamma" in attributes["rounding"]
+    assert attributes["operandSegmentSizes"] == "array<i32: 1, 1, 0, 0, 1, 0, 0, 2>"
+    assert "returns_residual" in attributes and "returns_sum" not in attributes
+    assert (ops[-1]["inputs"], ops[-1]["input_results"]) == ([fused["id"]] * 2, [1, 0])
+    assert "attributes" not in ops[-1]
+
+
 def test_report_objects():
     _, report = tandem.fuse(MODEL)
     assert (report.all_reduces, report.fused, report.missed) == (4, 4, 0)

@@ -31,6 +31,46 @@ func.func @deterministic_ops(%x: tensor<?x8xf32>, %q: tensor<?x8xf32>, %w: tenso
   return %y : tensor<?x8xf32>
 }
 
+// Nobody knows the op, but it says that it has no effects.
+// CHECK-LABEL: func.func @says_that_it_is_pure(
+// CHECK: %[[R:.*]] = "torch.operator"
+// CHECK: tandem.fused_all_reduce_norm %{{.*}} residual(%[[R]] :
+func.func @says_that_it_is_pure(%x: tensor<?x8xf32>, %q: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %r = "torch.operator"(%q) {name = "torch.aten.cos", tandem.pure} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %a = tandem.add %s, %r : tensor<?x8xf32>
+  %y = tandem.rms_norm %a, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// The same op without that word.
+// CHECK-LABEL: func.func @negative_says_nothing(
+// CHECK-NOT: tandem.fused_all_reduce_norm
+// CHECK: return
+// REPORT: "function": "negative_says_nothing"
+// REPORT: "reason": "InterveningSideEffect"
+func.func @negative_says_nothing(%x: tensor<?x8xf32>, %q: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %r = "torch.operator"(%q) {name = "torch.aten.cos"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %a = tandem.add %s, %r : tensor<?x8xf32>
+  %y = tandem.rms_norm %a, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// A registered op has effects, whatever an attribute says.
+// CHECK-LABEL: func.func @negative_registered(
+// CHECK-NOT: tandem.fused_all_reduce_norm
+// CHECK: return
+// REPORT: "function": "negative_registered"
+// REPORT: "reason": "InterveningSideEffect"
+func.func @negative_registered(%x: tensor<?x8xf32>, %q: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %r = call @negative_says_nothing(%q, %q, %g) {tandem.pure} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %a = tandem.add %s, %r : tensor<?x8xf32>
+  %y = tandem.rms_norm %a, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  return %y : tensor<?x8xf32>
+}
+
 // Gamma is computed behind the all-reduce.
 // CHECK-LABEL: func.func @gamma_late(
 // CHECK: %[[G:.*]] = arith.addf

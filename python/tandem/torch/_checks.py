@@ -112,6 +112,8 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     def span(tensor: torch.Tensor) -> tuple[int, int]:
         if tensor.numel() == 0:
             return 0, 0
+        if tensor.is_contiguous():
+            return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
         last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
         start = tensor.data_ptr()
         return start, start + (last + 1) * tensor.element_size()

@@ -52,14 +52,19 @@ class Group:
         dtype: torch.dtype,
         communicator: runtime.Communicator,
         sizes: dict[str, Any],
+        process_group_name: str,
     ) -> None:
         self.name = name
+        #: What the all-reduces of a graph call it.
+        self.process_group_name = process_group_name
         self.device = device
         #: What the workspace was made for. Other hidden sizes and types share its
         #: bytes.
         self.dtype = dtype
         self.hidden: int = sizes["hidden"]
         self.max_tokens: int = sizes["max_tokens"]
+        #: The longest row that a norm may have.
+        self.row_bytes = max(self.hidden * dtype.itemsize, MIN_ROW_BYTES)
         self.rank = communicator.rank
         self.world = communicator.world
         self._communicator = communicator
@@ -96,7 +101,7 @@ class Group:
                 self.name,
                 self.device,
                 self._lock,
-                max(self.hidden * self.dtype.itemsize, MIN_ROW_BYTES),
+                self.row_bytes,
                 self._sizes["batch_invariant"],
             )
         except BaseException:
@@ -218,6 +223,14 @@ def get_dtype(dtype: torch.dtype) -> DType:
 
 def find_group(name: str) -> Group | None:
     return _groups.get(name)
+
+
+def find_for_process_group(name: str) -> Group | None:
+    """The group that was made of the process group of this name."""
+    for group in groups():
+        if group.process_group_name == name:
+            return group
+    return None
 
 
 def get_group(name: str) -> Group:
@@ -355,7 +368,9 @@ def init_group(
             context, rank, len(everyone), unique_id=everyone[0]["id"], timeout_ms=timeout
         )
     try:
-        group = Group(name, picked, dtype, communicator, sizes)
+        group = Group(
+            name, picked, dtype, communicator, sizes, process_group.group_name
+        )
     except BaseException:
         communicator.close()
         raise

@@ -33,6 +33,7 @@ _FUSED = "fused_all_reduce_add_rms_norm"
 _library = torch.library.Library(NAMESPACE, "DEF")
 
 _TYPES = _checks.GAMMA_TYPES
+_INFINITY = float("inf")
 
 
 def _open(name: str, what: str, input: Tensor) -> tuple[Launcher, int]:
@@ -62,19 +63,19 @@ def _run(
     gamma: Tensor,
     epsilon: float,
     group: str,
-    bias: Tensor | None,
-    pre_gamma: Tensor | None,
-    pre_epsilon: float,
-    rounding: str,
-    pre_rounding: str,
-    batch_invariant: bool,
-    fallback: bool,
     *,
-    residual_out: Tensor | bool,
+    bias: Tensor | None = None,
+    pre_gamma: Tensor | None = None,
+    pre_epsilon: float = 0.0,
+    rounding: str = "before_gamma",
+    pre_rounding: str = "before_gamma",
+    batch_invariant: bool = False,
+    fallback: bool = False,
+    new_residual: str,
     sum_out: bool = False,
 ) -> list[Tensor]:
     """Checks everything, launches, and returns norm, new residual and sum, those
-    of them that were asked for. ``residual_out`` may be where to put it."""
+    of them that are wanted. ``new_residual`` is "no", "made" or "in place"."""
     launcher, code = _open(group, "input", input)
     if torch.is_grad_enabled():
         _checks.check_no_grad(
@@ -108,14 +109,13 @@ def _run(
             _checks.get_rounding(pre_rounding),
             pre_epsilon,
         )
-    bias_data = None
+    bias_data = 0
     if bias is not None:
         _checks.check_row("bias", bias, input, (input.dtype,))
         _checks.check_contiguous("bias", bias)
         bias_data = bias.data_ptr()
-    for epsilon_ in (epsilon, pre_epsilon):
-        if not 0.0 <= epsilon_ < float("inf"):
-            raise ValueError(f"epsilon is {epsilon_}, not a size from 0")
+    if not (0.0 <= epsilon < _INFINITY and 0.0 <= pre_epsilon < _INFINITY):
+        raise ValueError(f"epsilon is {epsilon}, pre_epsilon {pre_epsilon}: not sizes")
 
     elements = input.numel()
     row_bytes = hidden * input.element_size()
@@ -137,13 +137,16 @@ def _run(
             raise ValueError(f"group {group!r} was made without batch_invariant")
         flags |= BATCH_INVARIANT
 
-    # Of one size each, in the input's order of dimensions whatever its strides.
-    results = [torch.empty(shape, dtype=input.dtype, device=input.device)]
+    # Contiguous, whatever the input's strides.
+    if input.is_contiguous():
+        results = [torch.empty_like(input)]
+    else:
+        results = [torch.empty(shape, dtype=input.dtype, device=input.device)]
     residual_out_view = sum_view = NONE
-    if residual_out is True:
+    if new_residual == "made":
         results.append(torch.empty_like(results[0]))
         residual_out_view = (results[1].data_ptr(), hidden)
-    elif residual_out is not False:
+    elif new_residual == "in place":
         residual_out_view = residual_view
     if sum_out:
         results.append(torch.empty_like(results[0]))
@@ -166,46 +169,50 @@ def _run(
     return results
 
 
-def _fused(input, residual, gamma, epsilon, group, *, bias=None, pre_gamma=None,
-           pre_epsilon=0.0, rounding="before_gamma", pre_rounding="before_gamma",
-           batch_invariant=False, fallback=False):  # type: ignore[no-untyped-def]
-    norm, new = _run(
-        input, residual, gamma, epsilon, group, bias, pre_gamma, pre_epsilon, rounding,
-        pre_rounding, batch_invariant, fallback, residual_out=True,
-    )
-    return norm, new
+# What the dispatcher calls; arguments that have their default may be left out.
 
 
-def _fused_norm(input, residual, gamma, epsilon, group, *, bias=None, pre_gamma=None,
-                pre_epsilon=0.0, rounding="before_gamma", pre_rounding="before_gamma",
-                batch_invariant=False, fallback=False):  # type: ignore[no-untyped-def]
-    return _run(
-        input, residual, gamma, epsilon, group, bias, pre_gamma, pre_epsilon, rounding,
-        pre_rounding, batch_invariant, fallback, residual_out=False,
-    )[0]
+def _fused(*operands: Any, **more: Any) -> tuple[Tensor, ...]:
+    return tuple(_run(*operands, **more, new_residual="made"))
 
 
-def _fused_sum(input, residual, gamma, epsilon, group, *, bias=None, pre_gamma=None,
-               pre_epsilon=0.0, rounding="before_gamma", pre_rounding="before_gamma",
-               batch_invariant=False, fallback=False):  # type: ignore[no-untyped-def]
-    norm, new, sum_ = _run(
-        input, residual, gamma, epsilon, group, bias, pre_gamma, pre_epsilon, rounding,
-        pre_rounding, batch_invariant, fallback, residual_out=True, sum_out=True,
-    )
-    return norm, new, sum_
+def _fused_norm(*operands: Any, **more: Any) -> Tensor:
+    return _run(*operands, **more, new_residual="no")[0]
 
 
-def _fused_(input, residual, gamma, epsilon, group, *, bias=None, pre_gamma=None,
-            pre_epsilon=0.0, rounding="before_gamma", pre_rounding="before_gamma",
-            batch_invariant=False, fallback=False):  # type: ignore[no-untyped-def]
+def _fused_sum(*operands: Any, **more: Any) -> tuple[Tensor, ...]:
+    return tuple(_run(*operands, **more, new_residual="made", sum_out=True))
+
+
+def _fused_(
+    input: Tensor,
+    residual: Tensor,
+    gamma: Tensor,
+    epsilon: float,
+    group: str,
+    *,
+    bias: Tensor | None = None,
+    pre_gamma: Tensor | None = None,
+    **more: Any,
+) -> Tensor:
     for what, other in (
-        ("input", input), ("gamma", gamma), ("bias", bias), ("pre_gamma", pre_gamma)
+        ("input", input),
+        ("gamma", gamma),
+        ("bias", bias),
+        ("pre_gamma", pre_gamma),
     ):
         if other is not None and _checks.overlap(residual, other):
             raise ValueError(f"residual, which is written to, overlaps {what}")
     return _run(
-        input, residual, gamma, epsilon, group, bias, pre_gamma, pre_epsilon, rounding,
-        pre_rounding, batch_invariant, fallback, residual_out=residual,
+        input,
+        residual,
+        gamma,
+        epsilon,
+        group,
+        bias=bias,
+        pre_gamma=pre_gamma,
+        **more,
+        new_residual="in place",
     )[0]
 
 

@@ -18,6 +18,7 @@ COLOURS = {
     "all_reduce": "#e08e0b",
     "norm": "#7f8c8d",
     "link": "#2c3e50",
+    "flashinfer": "#8e44ad",
 }
 LEFT, TOP, WIDTH, HEIGHT = 60, 40, 640, 380
 

@@ -8,7 +8,7 @@ import os
 
 import pytest
 from conftest import BUILD
-from tandem import _plot, cli
+from tandem import _flashinfer, _plot, cli
 
 CPU = ["bench", "--device=cpu", "--ranks=2", "--tokens=1,8", "--samples=3"]
 
@@ -105,3 +105,50 @@ def test_no_tool(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(BUILD / "bin"))
     assert cli.main(["bench", "--device=cpu", "--ranks=0"]) == 1
     assert "ranks are a number" in capfd.readouterr().err
+
+
+def test_flashinfer_is_left_out_where_it_is_not(measured, tmp_path, monkeypatch):
+    path = tmp_path / "bench.json"
+    path.write_text((measured / "json").read_text())
+    said = _flashinfer.add_to(str(path))
+    assert said == "FlashInfer was not measured: these figures are a CPU's"
+    bench = json.loads(path.read_text())
+    assert bench["flashinfer"] == "not measured: these figures are a CPU's"
+    assert len(bench["results"]) == 40
+    bench["device"] = "NVIDIA H200"
+    monkeypatch.setattr(_flashinfer.importlib.util, "find_spec", lambda name: None)
+    assert not _flashinfer.is_importable()
+    assert _flashinfer.why_not(bench) == "flashinfer is not importable"
+    monkeypatch.setattr(_flashinfer.importlib.util, "find_spec", lambda name: name)
+    bench["world_size"] = 3
+    assert _flashinfer.why_not(bench) == "FlashInfer has no kernel for 3 ranks"
+
+    def fails(bench):
+        raise RuntimeError("a trace\nno such kernel")
+
+    monkeypatch.setattr(_flashinfer, "why_not", lambda bench: "")
+    monkeypatch.setattr(_flashinfer, "measure", fails)
+    said = _flashinfer.add_to(str(path))
+    assert said == "FlashInfer was not measured: it failed: no such kernel"
+    monkeypatch.undo()
+    monkeypatch.setattr(_flashinfer.importlib.util, "find_spec", lambda name: name)
+    bench["pattern"] = "sandwich"
+    assert "pattern sandwich is not measured" in _flashinfer.why_not(bench)
+
+
+def test_flashinfer_beside_the_fused_op(measured):
+    bench = json.loads((measured / "json").read_text())
+    # f32 is not among its types.
+    cases = _flashinfer.cases_of(bench)
+    assert cases == [(h, "bf16", t, "chain") for h in (64, 128) for t in (1, 8)]
+    # The slowest rank of each sample counts.
+    assert _flashinfer.summary([[1, 5, 2], [3, 2, 2]]) == (3, 2, 5)
+    for result in bench["results"]:
+        result["median"] = 2.0
+    bench["results"].append({
+        "subject": "flashinfer", "timing": "chain", "hidden": 64, "dtype": "bf16",
+        "tokens": 8, "median": 3.0,
+    })  # fmt: skip
+    heading, line = _flashinfer.table(bench)
+    assert heading.split()[-1] == "gain"
+    assert line.split() == ["64", "bf16", "chain", "8", "2.00", "3.00", "1.50"]

@@ -176,6 +176,11 @@ public:
   Error accept(const tandem_norm_args &args, bool collective) override;
   Error accept(const tandem_all_reduce_args &args) override;
   int64_t capacity(int64_t hidden, tandem_dtype dtype) const override;
+  uint64_t advisedBytes() const override {
+    // Without NCCL the fallback is the same kernels in parts.
+    return held->nccl ? fusedLimitOf(held->defaults) : UINT64_MAX;
+  }
+  const char *defaults() const override { return describe(held->defaults); }
   tandem_status check() override;
   tandem_status fail(const Error &error, uint64_t call) override;
   void leave() override;
@@ -504,6 +509,7 @@ std::string CudaBackend::dump() const {
                types[what & 3], static_cast<double>(nowNs() - at) * 1e-9);
     text += line;
   }
+  text += std::string("defaults: ") + defaults() + "\n";
   Error error = failure.get();
   if (error) {
     snprintf(line, sizeof(line),

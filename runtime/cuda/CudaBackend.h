@@ -18,6 +18,7 @@
 #ifndef TANDEM_RUNTIME_CUDA_CUDABACKEND_H
 #define TANDEM_RUNTIME_CUDA_CUDABACKEND_H
 
+#include "Defaults.h"
 #include "HostSegment.h"
 #include "Kernels.h"
 #include "Memory.h"
@@ -41,6 +42,7 @@ struct Resources {
 
   /// What the ranks agreed on.
   Facts facts = {};
+  Defaults defaults = Defaults::Conservative;
   /// There are shared regions.
   bool direct = false;
   /// The longest row that a norm may have, in bytes.

@@ -35,12 +35,15 @@ struct CudaVote {
   uint64_t freePool;
   uint32_t multiprocessors;
   uint32_t residentThreads[3];
+  uint32_t pairThreads[3];
   uint32_t maxBlocks;
   uint8_t bulkCopies;
   uint8_t canShare;
   /// What an earlier self-test found: 0 not known, 1 lines are torn, 2 whole.
   uint8_t lines;
   uint8_t spare;
+  /// The GPU's name.
+  char name[64];
   char ncclReason[160];
 };
 static_assert(sizeof(CudaVote) <= sizeof(DeviceVote::words), "has to fit");
@@ -48,6 +51,7 @@ static_assert(sizeof(CudaVote) <= sizeof(DeviceVote::words), "has to fit");
 /// What rank 0 makes of it.
 struct CudaTerms {
   Facts facts;
+  Defaults defaults;
   NcclId ncclId;
   /// There are shared regions.
   uint8_t direct;
@@ -237,9 +241,12 @@ Error CudaGroup::vote(const tandem_workspace_desc &desc, DeviceVote &vote) {
   CudaVote mine = {};
   mine.uuid = gpu->uuid;
   mine.protocol = deviceProtocol;
+  snprintf(mine.name, sizeof(mine.name), "%s", gpu->name);
   mine.multiprocessors = kernels.multiprocessors;
   std::copy(std::begin(kernels.residentThreads),
             std::end(kernels.residentThreads), mine.residentThreads);
+  std::copy(std::begin(kernels.pairThreads), std::end(kernels.pairThreads),
+            mine.pairThreads);
   mine.bulkCopies = kernels.bulkCopies;
   mine.maxBlocks = static_cast<uint32_t>(desc.max_blocks);
   mine.lines = lines.load();
@@ -304,11 +311,15 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
   facts.multiprocessors = all[0].multiprocessors;
   std::copy(std::begin(all[0].residentThreads),
             std::end(all[0].residentThreads), facts.residentThreads);
+  std::copy(std::begin(all[0].pairThreads), std::end(all[0].pairThreads),
+            facts.pairThreads);
   facts.bulkCopies = true;
   mine.direct = world > 1;
   mine.nccl = world > 1;
   mine.lines = all[0].lines;
   uint64_t free = ~uint64_t(0), used = 0;
+  std::vector<std::string> names;
+  bool shared = false;
   auto noNcclBecause = [&](int rank, const char *why) {
     if (!mine.nccl)
       return;
@@ -327,9 +338,12 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
     const CudaVote &vote = all[static_cast<size_t>(r)];
     facts.multiprocessors =
         std::min(facts.multiprocessors, vote.multiprocessors);
-    for (size_t i = 0; i < std::size(vote.residentThreads); ++i)
+    for (size_t i = 0; i < std::size(vote.residentThreads); ++i) {
       facts.residentThreads[i] =
           std::min(facts.residentThreads[i], vote.residentThreads[i]);
+      facts.pairThreads[i] =
+          std::min(facts.pairThreads[i], vote.pairThreads[i]);
+    }
     facts.bulkCopies = facts.bulkCopies && vote.bulkCopies;
     if (vote.maxBlocks &&
         (!facts.maxBlocks || vote.maxBlocks < facts.maxBlocks))
@@ -344,8 +358,10 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
       noNcclBecause(r, vote.ncclReason);
     else if (vote.ncclVersion != all[0].ncclVersion)
       noNcclBecause(r, "its NCCL is of another version than rank 0's");
+    names.emplace_back(vote.name, strnlen(vote.name, sizeof(vote.name)));
     for (int p = 0; p < r; ++p)
       if (all[static_cast<size_t>(p)].uuid == vote.uuid) {
+        shared = true;
         char text[96];
         snprintf(text, sizeof(text),
                  "it shares its GPU with rank %d, which NCCL refuses", p);
@@ -354,6 +370,7 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
     free &= vote.freePool;
     used |= vote.pool;
   }
+  mine.defaults = defaultsFor(names, shared);
   if (world > 1)
     facts.tuning = defaultTuning(facts.world, facts.bulkCopies);
   facts.wholeLines = mine.lines == 2;
@@ -492,6 +509,7 @@ CudaMaker::CudaMaker(std::shared_ptr<CudaGroup> group, const Terms &terms,
   r.comm = comm;
   r.monitor = this->group->monitor;
   r.facts = mine.facts;
+  r.defaults = mine.defaults;
   r.facts.capacity = terms.fused ? sizes.fusedCapacity : sizes.rowBytes;
   r.direct = mine.direct;
   r.rowBytes = sizes.rowBytes;

@@ -141,19 +141,51 @@ __device__ __forceinline__ void waitForArrivals() {
 }
 
 //===----------------------------------------------------------------------===//
-// Bulk copies (compute capability 9.0 on)
+// Barriers in shared memory
 //===----------------------------------------------------------------------===//
 
-#if __CUDA_ARCH__ >= 900
 __device__ __forceinline__ uint32_t sharedAddress(const void *p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-__device__ __forceinline__ void initBarrier(uint64_t *barrier) {
+/// By one thread; the others may use it after a barrier of the block.
+__device__ __forceinline__ void initBarrier(uint64_t *barrier,
+                                            uint32_t arrivals = 1) {
   asm volatile(
-      "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier))
+      "mbarrier.init.shared.b64 [%0], %1;" ::"r"(sharedAddress(barrier)),
+      "r"(arrivals)
       : "memory");
 }
+
+/// One of its arrivals: what this thread stored before is visible to those that
+/// see the barrier's phase complete.
+__device__ __forceinline__ void arriveAt(uint64_t *barrier) {
+  asm volatile("{\n"
+               ".reg .b64 state;\n"
+               "mbarrier.arrive.shared.b64 state, [%0];\n"
+               "}" ::"r"(sharedAddress(barrier))
+               : "memory");
+}
+
+/// Whether the first phase is complete. Doesn't wait.
+__device__ __forceinline__ bool haveAllArrived(uint64_t *barrier) {
+  uint32_t done;
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "mbarrier.test_wait.parity.shared.b64 done, [%1], 0;\n"
+               "selp.u32 %0, 1, 0, done;\n"
+               "}"
+               : "=r"(done)
+               : "r"(sharedAddress(barrier))
+               : "memory");
+  return done != 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Bulk copies (compute capability 9.0 on)
+//===----------------------------------------------------------------------===//
+
+#if __CUDA_ARCH__ >= 900
 
 /// Orders what this thread saw through ordinary accesses before its bulk
 /// copies.

@@ -21,8 +21,8 @@ struct KernelTable {
   const ExchangeKernel *elements;
   const ExchangeKernel *oneStep;
   const ExchangeKernel *twoStep;
+  const ExchangeKernel (*pairQuick)[numQuickShapes];
   const ExchangeKernel *pairLines;
-  const ExchangeKernel *pairStream;
   const ExchangeKernel *pairOneStep;
   const LocalKernel *norm;
   LocalKernel genericNorm;
@@ -34,7 +34,7 @@ template <class T>
 static KernelTable makeTable() {
   return {LinesTable<T>::whole,       LinesTable<T>::elements,
           OneStepTable<T>::kernels,   TwoStepTable<T>::kernels,
-          PairTable<T>::lines,        PairTable<T>::stream,
+          PairTable<T>::quick,        PairTable<T>::lines,
           PairTable<T>::oneStep,      LocalTable<T>::norm,
           LocalTable<T>::genericNorm, LocalTable<T>::reduce};
 }
@@ -158,7 +158,8 @@ static NormParams normParamsOf(const CallArgs &args) {
   norm.bias = scaleOf(args.bias, args.dtype);
   norm.pre = specOf(args.pre);
   norm.norm = specOf(args.norm);
-  norm.hidden = static_cast<float>(args.hidden);
+  norm.length.value = static_cast<float>(args.hidden);
+  norm.length.inverse = 1.0f / norm.length.value;
   norm.vectors =
       static_cast<int32_t>(args.hidden * elementSize(args.dtype) / vectorBytes);
   norm.rows = static_cast<uint32_t>(args.tokens);
@@ -174,6 +175,62 @@ static ExchangeParams paramsOf(const Endpoint &endpoint) {
   p.record = endpoint.record;
   p.layout = endpoint.layout;
   return p;
+}
+
+/// Whether pairKernel does this call, with which tail; negative: not. A matter
+/// of this rank alone, since it sends the same.
+static int quickTailOf(const ExchangeParams &p, int32_t dtype) {
+  const NormParams &a = p.norm;
+  auto usual = [&](const Scale &gamma) {
+    return gamma.aligned && gamma.dtype == dtype;
+  };
+  auto fits = [](const Operand &operand) {
+    return !operand.data || operand.aligned;
+  };
+  if (p.pieces != 1 || p.reduction != 0 || p.shape.pairs > numQuickShapes ||
+      a.bias.data || !fits(p.input) || !fits(a.residual) || !fits(a.out) ||
+      !fits(a.residualOut) || !fits(a.sumOut))
+    return -1;
+  if (!a.norm.gamma.data)
+    return 2;
+  if (a.sumOut.data || !usual(a.norm.gamma))
+    return -1;
+  if (!a.pre.gamma.data)
+    return 0;
+  return usual(a.pre.gamma) ? 1 : -1;
+}
+
+static PairParams pairParamsOf(const ExchangeParams &p) {
+  const NormParams &a = p.norm;
+  PairParams q = {};
+  q.input = p.input.data;
+  q.inputStride = p.input.stride;
+  int peer = 1 - p.rank;
+  q.control = reinterpret_cast<const Control *>(p.regions[p.rank]);
+  q.outbox = p.regions[peer] + p.layout.lineAt(0, peer, p.rank);
+  q.inbox = p.regions[p.rank] + p.layout.lineAt(0, p.rank, peer);
+  q.slotBytes =
+      p.layout.lineAt(1, peer, p.rank) - p.layout.lineAt(0, peer, p.rank);
+  q.gamma = static_cast<const char *>(a.norm.gamma.data);
+  q.preGamma = static_cast<const char *>(a.pre.gamma.data);
+  q.residual = a.residual.data;
+  q.residualStride = a.residual.stride;
+  q.residualOut = a.residualOut.data;
+  q.residualOutStride = a.residualOut.stride;
+  const Operand &out = a.norm.gamma.data ? a.out : a.sumOut;
+  q.out = out.data;
+  q.outStride = out.stride;
+  q.length = a.length;
+  q.epsilon = a.norm.epsilon;
+  q.rounding = a.norm.rounding;
+  q.preEpsilon = a.pre.epsilon;
+  q.preRounding = a.pre.rounding;
+  q.vectors = static_cast<int32_t>(p.shape.vectors);
+  q.warps = p.shape.warps;
+  q.rows = p.rows;
+  q.rowLines = p.shape.lines * lineBytes;
+  q.hash = p.hash;
+  return q;
 }
 
 cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
@@ -203,11 +260,15 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
   int shape = shapeIndex(plan.shape.pairs);
   ExchangeKernel kernel = nullptr;
   switch (plan.protocol) {
-  case Protocol::Lines:
-    kernel = p.world != 2  ? table.lines[shape]
-             : plan.stream ? table.pairStream[shape]
-                           : table.pairLines[shape];
+  case Protocol::Lines: {
+    int tail = p.world == 2 ? quickTailOf(p, args.dtype) : -1;
+    kernel = p.world != 2 ? table.lines[shape]
+             : tail < 0   ? table.pairLines[shape]
+                          : table.pairQuick[tail][shape];
+    if (tail >= 0)
+      p.pair = pairParamsOf(p);
     break;
+  }
   case Protocol::Elements:
     kernel = table.elements[shape];
     break;
@@ -221,10 +282,7 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
     return cudaErrorInvalidValue;
   }
   return launch(kernel, plan.grid, plan.block, plan.sharedBytes,
-                // Blocks that start while others of the kernel before are
-                // still there lie unevenly on the multiprocessors: long calls
-                // lose more by that than they gain.
-                endpoint.programmatic && !plan.stream, stream, p);
+                endpoint.programmatic, stream, p);
 }
 
 cudaError_t tandem::cuda::launchNorm(const CallArgs &args, const NormPlan &plan,
@@ -316,18 +374,26 @@ cudaError_t tandem::cuda::loadKernels(KernelFacts &facts) {
   facts.multiprocessors = static_cast<uint32_t>(device.multiProcessorCount);
   facts.bulkCopies = facts.programmatic = device.major >= 9;
   for (int i = 0; i < numShapes; ++i)
-    facts.residentThreads[i] = 2048;
+    facts.residentThreads[i] = facts.pairThreads[i] = 2048;
   for (int32_t dtype : {0, 1, 2}) {
     const KernelTable table = tableOf(dtype);
     for (int i = 0; i < numShapes; ++i) {
       for (ExchangeKernel kernel :
            {table.lines[i], table.elements[i], table.oneStep[i],
-            table.twoStep[i], table.pairLines[i], table.pairStream[i],
-            table.pairOneStep[i]})
+            table.twoStep[i], table.pairOneStep[i]})
         if (cudaError_t error =
                 loadKernel(reinterpret_cast<const void *>(kernel), device,
                            &facts.residentThreads[i]))
           return error;
+      for (int tail = -1; tail < numTails; ++tail) {
+        ExchangeKernel kernel = tail < 0             ? table.pairLines[i]
+                                : i < numQuickShapes ? table.pairQuick[tail][i]
+                                                     : nullptr;
+        if (cudaError_t error =
+                loadKernel(reinterpret_cast<const void *>(kernel), device,
+                           &facts.pairThreads[i]))
+          return error;
+      }
       if (cudaError_t error = loadKernel(
               reinterpret_cast<const void *>(table.norm[i]), device, nullptr))
         return error;

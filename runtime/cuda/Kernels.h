@@ -28,6 +28,7 @@ struct KernelFacts {
   uint32_t multiprocessors;
   /// See Facts.
   uint32_t residentThreads[3];
+  uint32_t pairThreads[3];
   bool bulkCopies;
   /// The device has programmatic launches (9.0 on).
   bool programmatic;

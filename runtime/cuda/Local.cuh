@@ -23,7 +23,7 @@ __global__ void __maxnreg__(P == 1 ? 72 : registersFor(P))
   int32_t warp = threadIdx.x >> 5;
   Holding<P> holding = holdingOf<P>(
       p.norm.vectors, warp, static_cast<int32_t>(blockDim.x >> 5), lane);
-  touchParams(p);
+  touchParams(p, p.norm.rows);
   clearPartials(partials, blockDim.x);
   waitForPreviousKernel();
   uint32_t touched = touchGammas<T>(p.norm);
@@ -96,7 +96,7 @@ __global__ void genericNormKernel(const __grid_constant__ LocalParams p) {
       for (uint64_t i = threadIdx.x; i < p.elements; i += blockDim.x)
         sum += biased(i) * biased(i);
       preInverse = inverseRms(sumOverRow(sum, partials, turn, blockDim.x),
-                              a.hidden, a.pre.epsilon);
+                              a.length, a.pre.epsilon);
     }
     // What is normalised is kept where the results go: in the new residual or,
     // without one, in the norm. Each thread reads what it wrote itself.
@@ -115,7 +115,7 @@ __global__ void genericNormKernel(const __grid_constant__ LocalParams p) {
         setElement<T>(a.sumOut.row(row), i, raw);
     }
     float inverse = inverseRms(sumOverRow(sum, partials, turn, blockDim.x),
-                               a.hidden, a.norm.epsilon);
+                               a.length, a.norm.epsilon);
     for (uint64_t i = threadIdx.x; i < p.elements; i += blockDim.x)
       setElement<T>(
           a.out.row(row), i,

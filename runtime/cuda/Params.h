@@ -40,13 +40,19 @@ struct NormSpec {
   float epsilon;
 };
 
+/// A row's length, and 1 / length rounded: means are quotients.
+struct Length {
+  float value;
+  float inverse;
+};
+
 /// What follows the sum.
 struct NormParams {
   Operand residual, out, residualOut, sumOut;
   Scale bias;
   NormSpec pre, norm;
-  /// Elements of a row, as the mean's divisor.
-  float hidden;
+  /// In elements, as the means' divisor.
+  Length length;
   int32_t vectors;
   uint32_t rows;
 };
@@ -58,7 +64,38 @@ struct LocalParams {
   uint64_t elements;
 };
 
+/// What pairKernel (Pair.cuh) needs of a call, close together.
+struct PairParams {
+  const Control *control;
+  const char *input;
+  int64_t inputStride;
+  /// Of slot 0; the other's is `slotBytes` behind.
+  char *outbox;
+  const char *inbox;
+  uint64_t slotBytes;
+  const char *residual;
+  int64_t residualStride;
+  char *residualOut;
+  int64_t residualOutStride;
+  char *out;
+  int64_t outStride;
+  const char *gamma;
+  const char *preGamma;
+  Length length;
+  float epsilon;
+  float preEpsilon;
+  int32_t rounding;
+  int32_t preRounding;
+  int32_t vectors;
+  uint32_t warps;
+  uint32_t rows;
+  /// Bytes of a row's lines.
+  uint32_t rowLines;
+  uint32_t hash;
+};
+
 struct ExchangeParams {
+  alignas(64) PairParams pair;
   char *regions[maxWorld];
   HostRecord *record;
   Layout layout;

@@ -149,15 +149,12 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
   plan.sharedBytes = pushers && facts.bulkCopies ? stageBytes * numStages : 0;
   // All blocks are resident at once, so that any may wait for any other.
   uint32_t pairs = plan.shape.pairs;
-  uint32_t resident = facts.residentThreads[pairs == 1   ? 0
-                                            : pairs == 2 ? 1
-                                                         : 2];
+  int shape = pairs == 1 ? 0 : pairs == 2 ? 1 : 2;
+  bool pairLines = plan.protocol == Protocol::Lines && facts.world == 2;
+  uint32_t resident =
+      pairLines ? facts.pairThreads[shape] : facts.residentThreads[shape];
   uint32_t perMultiprocessor = resident / plan.block;
-  // For lines of a world of two two are as good as what fits, and better for
-  // many rows.
-  uint32_t most = pushers            ? maxBlocksPerMultiprocessor
-                  : facts.world == 2 ? 2
-                                     : perMultiprocessor;
+  uint32_t most = pushers ? maxBlocksPerMultiprocessor : perMultiprocessor;
   if (perMultiprocessor > most)
     perMultiprocessor = most;
   if (perMultiprocessor == 0)
@@ -169,8 +166,6 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
   if (plan.protocol == Protocol::TwoStep)
     work = static_cast<uint32_t>(ceilDiv(plan.units, facts.world));
   plan.grid = grid < work ? grid : work;
-  plan.stream = plan.protocol == Protocol::Lines && facts.world == 2 &&
-                plan.rows / 2 > plan.grid;
   plan.pushers = plan.grid;
   plan.chunk = stageBytes;
 

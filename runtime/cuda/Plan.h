@@ -45,6 +45,8 @@ struct Facts {
   /// Threads of ours that a multiprocessor holds at a time (KernelFacts), for
   /// kernels with 1, 2 and 4 pairs of vectors a thread.
   uint32_t residentThreads[3];
+  /// The same for the kernels of lines in a world of two.
+  uint32_t pairThreads[3];
   /// Largest grid, for several groups on one device; 0: what fits.
   uint32_t maxBlocks;
   /// Self-test: 128-byte lines arrive whole between all pairs.
@@ -125,9 +127,6 @@ struct Plan {
   uint32_t rows = 0;
   uint32_t rowsPerUnit = 1;
   uint32_t units = 0;
-  /// Lines of a world of two, more rows than blocks: pushed by warps of their
-  /// own, in the rows' order.
-  bool stream = false;
   /// Blocks that push, and bytes of a bulk copy.
   uint32_t pushers = 0;
   uint32_t chunk = 0;

@@ -45,7 +45,10 @@ struct F32 {
     return make_uint4(round(in[0]), round(in[1]), round(in[2]), round(in[3]));
   }
   __device__ static uint32_t addWord(uint32_t a, uint32_t b) {
-    return round(widen(a) + widen(b));
+    return __float_as_uint(widen(a) + widen(b));
+  }
+  __device__ static uint32_t canonicalWord(uint32_t bits) {
+    return round(widen(bits));
   }
 };
 
@@ -66,10 +69,10 @@ struct BF16 {
   __device__ static uint32_t roundPair(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return canonical<0x7fc07fc0>(pair);
+    return pair;
   }
   __device__ static uint32_t round(float value) {
-    return roundPair(value, 0.0f) & 0xffff;
+    return canonicalWord(roundPair(value, 0.0f)) & 0xffff;
   }
   /// One rounding of the exact sum, as f32's rounded once more is. a * 1 + b,
   /// because an addition is there from 9.0 on only.
@@ -78,7 +81,19 @@ struct BF16 {
     asm("fma.rn.bf16x2 %0, %1, %2, %3;"
         : "=r"(sum)
         : "r"(a), "r"(0x3f803f80u), "r"(b));
-    return canonical<0x7fc07fc0>(sum);
+    return sum;
+  }
+  /// One rounding of the exact product, as f32's rounded once more is. a * b
+  /// + -0, for the same reason.
+  __device__ static uint32_t multiplyWord(uint32_t a, uint32_t b) {
+    uint32_t product;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+        : "=r"(product)
+        : "r"(a), "r"(b), "r"(0x80008000u));
+    return product;
+  }
+  __device__ static uint32_t canonicalWord(uint32_t pair) {
+    return canonical<0x7fc07fc0>(pair);
   }
   __device__ static void unpackPair(uint32_t pair, float &low, float &high) {
     low = __uint_as_float(pair << 16);
@@ -91,8 +106,10 @@ struct BF16 {
     unpackPair(v.w, out[6], out[7]);
   }
   __device__ static uint4 pack(const float (&in)[8]) {
-    return make_uint4(roundPair(in[0], in[1]), roundPair(in[2], in[3]),
-                      roundPair(in[4], in[5]), roundPair(in[6], in[7]));
+    return make_uint4(canonicalWord(roundPair(in[0], in[1])),
+                      canonicalWord(roundPair(in[2], in[3])),
+                      canonicalWord(roundPair(in[4], in[5])),
+                      canonicalWord(roundPair(in[6], in[7])));
   }
 };
 
@@ -106,15 +123,23 @@ struct F16 {
   __device__ static uint32_t roundPair(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return canonical<0x7e007e00>(pair);
+    return pair;
   }
   __device__ static uint32_t round(float value) {
-    return roundPair(value, 0.0f) & 0xffff;
+    return canonicalWord(roundPair(value, 0.0f)) & 0xffff;
   }
   __device__ static uint32_t addWord(uint32_t a, uint32_t b) {
     uint32_t sum;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return canonical<0x7e007e00>(sum);
+    return sum;
+  }
+  __device__ static uint32_t multiplyWord(uint32_t a, uint32_t b) {
+    uint32_t product;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+  }
+  __device__ static uint32_t canonicalWord(uint32_t pair) {
+    return canonical<0x7e007e00>(pair);
   }
   __device__ static void unpackPair(uint32_t pair, float &low, float &high) {
     low = widen(pair & 0xffff);
@@ -127,16 +152,32 @@ struct F16 {
     unpackPair(v.w, out[6], out[7]);
   }
   __device__ static uint4 pack(const float (&in)[8]) {
-    return make_uint4(roundPair(in[0], in[1]), roundPair(in[2], in[3]),
-                      roundPair(in[4], in[5]), roundPair(in[6], in[7]));
+    return make_uint4(canonicalWord(roundPair(in[0], in[1])),
+                      canonicalWord(roundPair(in[2], in[3])),
+                      canonicalWord(roundPair(in[4], in[5])),
+                      canonicalWord(roundPair(in[6], in[7])));
   }
 };
+
+/// What is stored goes through this: a NaN that was computed becomes the
+/// canonical one.
+template <class T>
+__device__ __forceinline__ uint4 canonicalVector(uint4 v) {
+  return make_uint4(T::canonicalWord(v.x), T::canonicalWord(v.y),
+                    T::canonicalWord(v.z), T::canonicalWord(v.w));
+}
+
+/// rn(a + b), element by element; its NaNs are not canonical.
+template <class T>
+__device__ __forceinline__ uint4 addLoosely(uint4 a, uint4 b) {
+  return make_uint4(T::addWord(a.x, b.x), T::addWord(a.y, b.y),
+                    T::addWord(a.z, b.z), T::addWord(a.w, b.w));
+}
 
 /// rn(a + b), element by element.
 template <class T>
 __device__ __forceinline__ uint4 addVectors(uint4 a, uint4 b) {
-  return make_uint4(T::addWord(a.x, b.x), T::addWord(a.y, b.y),
-                    T::addWord(a.z, b.z), T::addWord(a.w, b.w));
+  return canonicalVector<T>(addLoosely<T>(a, b));
 }
 
 template <class T>
@@ -310,10 +351,6 @@ template <class T>
 __device__ __forceinline__ void loadScale(const Scale &scale, int32_t vector,
                                           float (&out)[T::perVector]) {
   constexpr int n = T::perVector;
-  if (scale.aligned && scale.dtype == T::dtype) {
-    T::unpack(__ldg(static_cast<const uint4 *>(scale.data) + vector), out);
-    return;
-  }
   if (n == 8 && scale.aligned && scale.dtype == 0) {
 #pragma unroll
     for (int i = 0; i < n; i += 4) {
@@ -402,100 +439,195 @@ struct Partials {
   float4 sums[2][maxConsumerWarps / 4];
 };
 
-/// By the first warp, which is among those that sumOverRow makes wait.
+/// By the first warp, which is among those that sumOverRow makes wait. Only
+/// what fills the last four is ever read.
 __device__ __forceinline__ void clearPartials(Partials &partials,
                                               uint32_t threads) {
-  float *all = reinterpret_cast<float *>(&partials);
-  for (uint32_t i = threadIdx.x; threadIdx.x < 32 && i < 2 * maxConsumerWarps;
-       i += 32)
-    if (i % maxConsumerWarps >= threads / 32)
-      all[i] = 0.0f;
+  uint32_t turn = threadIdx.x >> 2;
+  uint32_t at = threads / 32 + (threadIdx.x & 3);
+  if (turn < 2 && at < maxConsumerWarps)
+    reinterpret_cast<float *>(partials.sums[turn])[at] = 0.0f;
+}
+
+/// Four partial sums, or zeros. In this order with others, so that several are
+/// on their way at a time.
+__device__ __forceinline__ float4 loadPartials(const float4 *from, bool there) {
+  float4 s;
+  asm volatile("{\n"
+               ".reg .pred there;\n"
+               "setp.ne.u32 there, %5, 0;\n"
+               "mov.f32 %0, 0f00000000;\n"
+               "mov.f32 %1, 0f00000000;\n"
+               "mov.f32 %2, 0f00000000;\n"
+               "mov.f32 %3, 0f00000000;\n"
+               "@there ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+               "}"
+               : "=&f"(s.x), "=&f"(s.y), "=&f"(s.z), "=&f"(s.w)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))),
+                 "r"(uint32_t(there)));
+  return s;
 }
 
 /// The sum over all threads of the row, the same bits in each: within a warp a
-/// butterfly, then the warps by fours.
-__device__ __forceinline__ float sumOverRow(float value, Partials &partials,
-                                            uint32_t &turn, uint32_t threads) {
+/// butterfly, then the warps by fours. In two steps, between which there may be
+/// something to do while the other warps come.
+__device__ __forceinline__ void beginSum(float value, Partials &partials,
+                                         uint32_t turn) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, step);
   float *mine = reinterpret_cast<float *>(partials.sums[turn & 1]);
   if ((threadIdx.x & 31) == 0)
     mine[threadIdx.x >> 5] = value;
+}
+__device__ __forceinline__ float endSum(const Partials &partials,
+                                        uint32_t &turn, uint32_t threads) {
   barrierOf(threads);
-  float total = 0.0f;
+  float4 s[maxConsumerWarps / 4];
+  const float4 *from = partials.sums[turn & 1];
+#pragma unroll
+  for (int i = 0; i < maxConsumerWarps / 4; ++i)
+    s[i] = loadPartials(from + i, threads > 128u * i);
   float fours[maxConsumerWarps / 4];
 #pragma unroll
-  for (int i = 0; i < maxConsumerWarps / 4; ++i) {
-    float4 s = partials.sums[turn & 1][i];
-    fours[i] = (s.x + s.y) + (s.z + s.w);
-  }
-  total = ((fours[0] + fours[1]) + (fours[2] + fours[3])) + fours[4];
+  for (int i = 0; i < maxConsumerWarps / 4; ++i)
+    fours[i] = (s[i].x + s[i].y) + (s[i].z + s[i].w);
   ++turn;
-  return total;
+  return ((fours[0] + fours[1]) + (fours[2] + fours[3])) + fours[4];
+}
+__device__ __forceinline__ float sumOverRow(float value, Partials &partials,
+                                            uint32_t &turn, uint32_t threads) {
+  beginSum(value, partials, turn);
+  return endSum(partials, turn, threads);
 }
 
-template <int n>
-__device__ __forceinline__ float squareSum(const float (&v)[n]) {
+/// The squares of a vector's elements as a balanced tree. Those of 16 bits are
+/// exact in f32 (but for the last bits of what is below 1e-19), so that one of
+/// two may be multiplied and added at once.
+template <class T>
+__device__ __forceinline__ float squareSum(const float (&v)[T::perVector]) {
+  constexpr int n = T::perVector;
   float q[n];
 #pragma unroll
-  for (int i = 0; i < n; ++i)
+  for (int i = 0; i < n; i += 2) {
     q[i] = v[i] * v[i];
+    q[i + 1] = v[i + 1] * v[i + 1];
+    q[i] =
+        T::dtype == 0 ? q[i] + q[i + 1] : __fmaf_rn(v[i + 1], v[i + 1], q[i]);
+  }
 #pragma unroll
-  for (int step = 1; step < n; step *= 2)
+  for (int step = 2; step < n; step *= 2)
 #pragma unroll
     for (int i = 0; i + step < n; i += 2 * step)
       q[i] += q[i + step];
   return q[0];
 }
 
-__device__ __forceinline__ float inverseRms(float sum, float hidden,
-                                            float epsilon) {
-  return __frcp_rn(__fsqrt_rn(__fadd_rn(__fdiv_rn(sum, hidden), epsilon)));
+/// rn(sum / length). With a rounded reciprocal a quotient needs one correction
+/// to be rounded as well (Markstein), as long as nothing leaves the range of
+/// normal numbers.
+__device__ __forceinline__ float meanOf(float sum, Length length) {
+  float quotient = __fmul_rn(sum, length.inverse);
+  float rest = __fmaf_rn(-quotient, length.value, sum);
+  quotient = __fmaf_rn(rest, length.inverse, quotient);
+  if (sum > 1e-18f && sum < 1e36f)
+    return quotient;
+  return __fdiv_rn(sum, length.value);
 }
 
-/// 1 / rms of the row that the block's `threads` threads hold.
+__device__ __forceinline__ float inverseRms(float sum, Length length,
+                                            float epsilon) {
+  return __frcp_rn(__fsqrt_rn(__fadd_rn(meanOf(sum, length), epsilon)));
+}
+
+/// The sum of the squares that this thread holds.
 template <class T, int P>
-__device__ __forceinline__ float
-inverseRmsOf(const uint4 (&row)[2 * P], float hidden, float epsilon,
-             Partials &partials, uint32_t &turn, uint32_t threads) {
+__device__ __forceinline__ float squaresOf(const uint4 (&row)[2 * P]) {
   float sums[2 * P];
 #pragma unroll
   for (int i = 0; i < 2 * P; ++i) {
     float values[T::perVector];
     T::unpack(row[i], values);
-    sums[i] = squareSum(values);
+    sums[i] = squareSum<T>(values);
   }
 #pragma unroll
   for (int step = 1; step < 2 * P; step *= 2)
 #pragma unroll
     for (int i = 0; i + step < 2 * P; i += 2 * step)
       sums[i] += sums[i + step];
-  return inverseRms(sumOverRow(sums[0], partials, turn, threads), hidden,
-                    epsilon);
+  return sums[0];
 }
 
-/// v * k * gamma with the norm's roundings.
+/// v * k * gamma with the norm's roundings; the gamma has the rows' type.
 template <class T>
-__device__ __forceinline__ uint4 scaled(uint4 v, float inverse,
-                                        const NormSpec &norm, int32_t vector) {
-  float values[T::perVector], gamma[T::perVector];
+__device__ __forceinline__ uint4 scaledBy(uint4 v, float inverse,
+                                          int32_t rounding, uint4 gamma) {
+  float values[T::perVector], factors[T::perVector];
   T::unpack(v, values);
 #pragma unroll
   for (int i = 0; i < T::perVector; ++i)
     values[i] *= inverse;
-  if (norm.rounding == 0)
-    T::unpack(T::pack(values), values);
-  loadScale<T>(norm.gamma, vector, gamma);
+  if constexpr (T::dtype != 0) {
+    if (rounding == 0)
+      return canonicalVector<T>(make_uint4(
+          T::multiplyWord(T::roundPair(values[0], values[1]), gamma.x),
+          T::multiplyWord(T::roundPair(values[2], values[3]), gamma.y),
+          T::multiplyWord(T::roundPair(values[4], values[5]), gamma.z),
+          T::multiplyWord(T::roundPair(values[6], values[7]), gamma.w)));
+  }
+  T::unpack(gamma, factors);
 #pragma unroll
   for (int i = 0; i < T::perVector; ++i)
-    values[i] *= gamma[i];
+    values[i] *= factors[i];
   return T::pack(values);
 }
 
+/// The same for any gamma, out of the way.
+template <class T>
+__device__ __noinline__ uint4 scaledSlowly(uint4 v, float inverse, Scale gamma,
+                                           int32_t rounding, int32_t vector) {
+  float values[T::perVector], factors[T::perVector];
+  T::unpack(v, values);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    values[i] *= inverse;
+  if (rounding == 0)
+    T::unpack(T::pack(values), values);
+  loadScale<T>(gamma, vector, factors);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    values[i] *= factors[i];
+  return T::pack(values);
+}
+
+/// norm(s), in place, of the row that the block's `threads` threads hold.
+template <class T, int P>
+__device__ __forceinline__ void normalize(const NormSpec &norm, Length length,
+                                          const Holding<P> &holding,
+                                          uint4 (&s)[2 * P], Partials &partials,
+                                          uint32_t &turn, uint32_t threads) {
+  beginSum(squaresOf<T, P>(s), partials, turn);
+  // While the other warps come. Lanes without a vector get the first one's.
+  bool usual = norm.gamma.aligned && norm.gamma.dtype == T::dtype;
+  uint4 gamma[2 * P];
+  if (usual) {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i)
+      gamma[i] = __ldg(static_cast<const uint4 *>(norm.gamma.data) +
+                       max(holding.at[i], 0));
+  }
+  float inverse =
+      inverseRms(endSum(partials, turn, threads), length, norm.epsilon);
+#pragma unroll
+  for (int i = 0; i < 2 * P; ++i)
+    if (holding.at[i] >= 0)
+      s[i] = usual ? scaledBy<T>(s[i], inverse, norm.rounding, gamma[i])
+                   : scaledSlowly<T>(s[i], inverse, norm.gamma, norm.rounding,
+                                     holding.at[i]);
+}
+
 /// What is done to a row: everything from the rounded sum on. `residual` was
-/// loaded before, so that the load is not waited for here. Lanes without a
-/// vector compute with the first one's gamma and store nothing.
+/// loaded before, so that the load is not waited for here.
 template <class T, int P>
 __device__ __forceinline__ void
 finishRow(const NormParams &a, uint32_t row, const Holding<P> &holding,
@@ -510,14 +642,8 @@ finishRow(const NormParams &a, uint32_t row, const Holding<P> &holding,
       if (holding.at[i] >= 0)
         s[i] = addVectors<T>(s[i], loadBias<T>(a.bias, holding.at[i]));
   }
-  if (a.pre.gamma.data) {
-    float inverse =
-        inverseRmsOf<T, P>(s, a.hidden, a.pre.epsilon, partials, turn, threads);
-#pragma unroll
-    for (int i = 0; i < 2 * P; ++i)
-      if (holding.at[i] >= 0)
-        s[i] = scaled<T>(s[i], inverse, a.pre, holding.at[i]);
-  }
+  if (a.pre.gamma.data)
+    normalize<T, P>(a.pre, a.length, holding, s, partials, turn, threads);
   if (a.residual.data) {
 #pragma unroll
     for (int i = 0; i < 2 * P; ++i)
@@ -525,15 +651,8 @@ finishRow(const NormParams &a, uint32_t row, const Holding<P> &holding,
   }
   if (a.residualOut.data)
     storeRow<T, P>(a.residualOut, a.residualOut.row(row), holding, vectors, s);
-  float inverse =
-      inverseRmsOf<T, P>(s, a.hidden, a.norm.epsilon, partials, turn, threads);
-  char *out = a.out.row(row);
-#pragma unroll
-  for (int i = 0; i < 2 * P; ++i) {
-    uint4 y = scaled<T>(s[i], inverse, a.norm, max(holding.at[i], 0));
-    if (holding.at[i] >= 0)
-      storeOwn<T>(out, holding.at[i], y, a.out.aligned);
-  }
+  normalize<T, P>(a.norm, a.length, holding, s, partials, turn, threads);
+  storeRow<T, P>(a.out, a.out.row(row), holding, vectors, s);
 }
 
 } // namespace cuda

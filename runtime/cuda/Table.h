@@ -22,6 +22,9 @@ using ReduceKernel = void (*)(const char *, uint32_t, char *, uint64_t,
 /// By the logarithm of the pairs of vectors a thread holds: 1, 2, and 4, which
 /// only f32 has (maxRowVectorsOf).
 constexpr int numShapes = 3;
+/// Of Pair.cuh's kernels: PairTail's, and shapes of 1 and 2 pairs.
+constexpr int numTails = 3;
+constexpr int numQuickShapes = 2;
 
 /// The kernels of one family and element type: each instance is a file of its
 /// own (Instance.cu.in), so that they compile side by side.
@@ -37,8 +40,8 @@ struct OneStepTable {
 /// For worlds of two: the same, quicker.
 template <class T>
 struct PairTable {
+  static const ExchangeKernel quick[numTails][numQuickShapes];
   static const ExchangeKernel lines[numShapes];
-  static const ExchangeKernel stream[numShapes];
   static const ExchangeKernel oneStep[numShapes];
 };
 template <class T>

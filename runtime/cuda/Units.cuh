@@ -421,7 +421,7 @@ __global__ void __maxnreg__(registersFor(P))
   int32_t lane = threadIdx.x & 31;
   int32_t warp = threadIdx.x >> 5;
   int32_t warps = static_cast<int32_t>(p.shape.warps);
-  touchParams(p);
+  touchParams(p, p.rows);
   clearPartials(partials, p.shape.warps * 32);
 #if __CUDA_ARCH__ >= 900
   if (threadIdx.x < numStages)

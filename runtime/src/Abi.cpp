@@ -421,8 +421,11 @@ int64_t tandem_workspace::tokenLimit(int64_t hidden, tandem_dtype dtype) const {
   if (limit > 0)
     limit = std::min(limit, backend->capacity(hidden, dtype));
   // Not even one token fits, or none should go: there is no fused path.
-  if (agreed.tokenLimit >= 0 && agreed.tokenLimit < limit)
-    limit = agreed.tokenLimit;
+  if (agreed.tokenLimit >= 0)
+    limit = std::min(limit, agreed.tokenLimit);
+  else
+    limit = static_cast<int64_t>(
+        std::min(static_cast<uint64_t>(limit), backend->advisedBytes() / row));
   return limit > 0 ? limit : -1;
 }
 
@@ -486,6 +489,27 @@ tandem_status tandem_workspace_get_counters(const tandem_workspace *workspace,
   counters->failed = from.failed.load(std::memory_order_relaxed);
   counters->rounds = workspace->backend->rounds();
   counters->sleeps = workspace->backend->sleeps();
+  return TANDEM_STATUS_OK;
+}
+
+tandem_status tandem_workspace_get_defaults(const tandem_workspace *workspace,
+                                            char *text, uint64_t size) {
+  if (!isWorkspace(workspace) || !text || size == 0)
+    return TANDEM_STATUS_INVALID_ARGUMENT;
+  const Agreement &agreed = workspace->agreed;
+  const uint64_t advised = workspace->backend->advisedBytes();
+  char limit[64] = "what fits";
+  if (agreed.tokenLimit >= 0)
+    snprintf(limit, sizeof(limit), "%lld tokens, given with the workspace",
+             static_cast<long long>(agreed.tokenLimit));
+  else if (advised != UINT64_MAX)
+    snprintf(limit, sizeof(limit), "%llu bytes of a rank's input",
+             static_cast<unsigned long long>(advised));
+  if (agreed.fused)
+    snprintf(text, size, "limit: %s; defaults: %s", limit,
+             workspace->backend->defaults());
+  else
+    snprintf(text, size, "no fused path: %s", agreed.reason);
   return TANDEM_STATUS_OK;
 }
 

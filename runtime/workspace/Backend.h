@@ -42,6 +42,11 @@ public:
     return INT64_MAX;
   }
 
+  /// Bytes of one rank's input that should go the fused way where the workspace
+  /// has no limit of its own, and what that rests on. Equal on all ranks.
+  virtual uint64_t advisedBytes() const { return UINT64_MAX; }
+  virtual const char *defaults() const { return "there is one way alone"; }
+
   /// The group's status so far, from wherever its failures are written. Doesn't
   /// wait. Any thread.
   virtual tandem_status check() = 0;

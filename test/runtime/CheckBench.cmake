@@ -49,6 +49,11 @@ if(NOT limits EQUAL 2 OR NOT hidden EQUAL 64 OR NOT dtype STREQUAL "bf16" OR
   message(FATAL_ERROR "profile.json: ${profile}")
 endif()
 
+file(READ ${WORK}/bench.json text)
+if(NOT text MATCHES "\"defaults\": \"limit: [0-9]+ tokens, [^\"]*defaults: ")
+  message(FATAL_ERROR "the results don't say which defaults were used")
+endif()
+
 function(refuses reason)
   execute_process(COMMAND ${BENCH} ${ARGN} RESULT_VARIABLE result
                   OUTPUT_QUIET ERROR_VARIABLE error)
@@ -68,3 +73,14 @@ refuses("unknown option '--x'" --x)
 refuses("timed by --timing=chain alone" --device=cpu --timing=cold)
 refuses("can't write" --device=cpu --ranks=1 --hidden=8 --tokens=1 --samples=1
         --json=${WORK}/not/there.json)
+
+# Every world that the kernels have; what is tuned says for which.
+foreach(ranks 3 8)
+  execute_process(COMMAND ${BENCH} --device=cpu --ranks=${ranks} --hidden=8
+                          --tokens=1 --samples=1 --tune=${WORK}/tuned.json
+                  RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE error)
+  file(READ ${WORK}/tuned.json text)
+  if(NOT result EQUAL 0 OR NOT text MATCHES "\"world_size\": ${ranks}, \"hidden\": 8")
+    message(FATAL_ERROR "${ranks} ranks: ${result}, '${text}', ${error}")
+  endif()
+endforeach()

@@ -435,6 +435,16 @@ TEST(Workspace, BytesAreKnownBeforehandAndExact) {
     RANK_CHECK(info.shared_bytes == b.shared_bytes, "");
     RANK_CHECK(info.capacity_bytes == 300 * 1000 * 4, "");
     RANK_CHECK(info.fused == 1 && info.rank == rank && info.world == 2, "");
+    char text[128];
+    RANK_CHECK(tandem_workspace_get_defaults(m.workspace, text, 128) == 0, "");
+    RANK_CHECK(std::string(text) ==
+                   "limit: what fits; defaults: there is one way alone",
+               text);
+    RANK_CHECK(tandem_workspace_get_defaults(m.workspace, text, 6) == 0, "");
+    RANK_CHECK(std::string(text) == "limit", text);
+    RANK_CHECK(tandem_workspace_get_defaults(m.workspace, text, 0) != 0, "");
+    RANK_CHECK(tandem_workspace_get_defaults(m.workspace, nullptr, 9) != 0, "");
+    RANK_CHECK(tandem_workspace_get_defaults(nullptr, text, 128) != 0, "");
     // Bytes are shared by all shapes and types.
     RANK_CHECK(tandem_token_limit(m.workspace, 1000, TANDEM_DTYPE_F32) == 300,
                "");
@@ -463,6 +473,10 @@ TEST(Workspace, AgreesOnTheSmallestLimit) {
     tandem_workspace_get_info(m.workspace, &info);
     RANK_CHECK(info.capacity_bytes == 80 * 64 * 4, "");
     RANK_CHECK(info.token_limit == 40, "");
+    char text[128];
+    tandem_workspace_get_defaults(m.workspace, text, sizeof(text));
+    RANK_CHECK(std::string(text).find("limit: 40 tokens, given with") == 0,
+               text);
     // Both sides of the limit, and the paths are counted.
     for (int64_t n : {40, 41, 80, 81, 200}) {
       PlainCall call(rank, n, 64);

@@ -71,10 +71,11 @@ struct Board {
   std::atomic<uint32_t> failed;
   char deviceName[128];
   char note[512];
+  /// tandem_workspace_get_defaults.
+  char defaults[256];
   char error[maxRanks][512];
   /// An address of each rank's memory for its peers (cudaIpc).
   char handles[maxRanks][64];
-  int64_t limit;
   /// Microseconds a call: [item][sample][rank]; negative: not measured.
   double times[1];
 };

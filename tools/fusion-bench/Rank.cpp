@@ -73,13 +73,16 @@ std::string tandem::bench::runRank(const Options &options, Board &board,
   desc.max_tokens = tokens;
   desc.hidden = static_cast<int64_t>(row / 4);
   desc.dtype = TANDEM_DTYPE_F32;
+  // All that fits is measured, whatever the defaults say.
+  desc.token_limit = tokens;
   if (tandem_workspace_create(h.comm, &desc, &h.workspace, &error))
     return failed("workspace");
   if (rank == 0) {
     tandem_workspace_info info = TANDEM_WORKSPACE_INFO_INIT;
     tandem_workspace_get_info(h.workspace, &info);
     strncpy(board.note, info.reason, sizeof(board.note) - 1);
-    board.limit = info.token_limit;
+    tandem_workspace_get_defaults(h.workspace, board.defaults,
+                                  sizeof(board.defaults));
   }
 
   void *input = device->allocate(bytes), *residual = device->allocate(bytes),

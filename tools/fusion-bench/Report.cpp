@@ -70,6 +70,7 @@ int tandem::bench::report(const Options &options, Board &board) {
       "maximum over the ranks\n",
       options.ranks, board.deviceName, options.pattern.c_str(),
       options.samples);
+  printf("%s\n", board.defaults);
   if (board.note[0])
     printf("note: %s\n", board.note);
   constexpr size_t subjects = 5;
@@ -109,9 +110,10 @@ int tandem::bench::report(const Options &options, Board &board) {
     fprintf(out,
             "{\"version\": 1, \"date\": \"%s\", \"device\": \"%s\", "
             "\"world_size\": %d, \"pattern\": \"%s\", \"samples\": %d,\n"
-            " \"unit\": \"us\", \"results\": [",
+            " \"defaults\": \"%s\", \"unit\": \"us\", \"results\": [",
             today().c_str(), plain(board.deviceName).c_str(), options.ranks,
-            options.pattern.c_str(), options.samples);
+            options.pattern.c_str(), options.samples,
+            plain(board.defaults).c_str());
     for (size_t i = 0; i < items.size(); ++i) {
       fprintf(
           out,

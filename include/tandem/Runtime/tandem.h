@@ -414,6 +414,13 @@ TANDEM_API tandem_status tandem_workspace_get_counters(
 TANDEM_API tandem_status tandem_workspace_get_failure(
     const tandem_workspace *workspace, tandem_error *failure);
 
+/// Writes a line to `text` (at most `size` bytes with the closing zero) that
+/// says where the fused path's limit comes from and which defaults are used:
+/// measured ones for the GPUs they were measured on, else conservative ones.
+/// Any thread, at any time.
+TANDEM_API tandem_status tandem_workspace_get_defaults(
+    const tandem_workspace *workspace, char *text, uint64_t size);
+
 /// Writes what each rank last called to `text` (at most `size` bytes with the
 /// closing zero), a line each, and the group's failure if there is one: for
 /// finding out who hangs (CUDA; calls are noted when they are launched, replays

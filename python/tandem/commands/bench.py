@@ -4,7 +4,8 @@
 """Times the fused op against its fallback on this machine's GPUs (or CPUs).
 
 Runs fusion-bench, a process a rank, shows its table, and writes figures, a plot,
-and the profile that `tandem fuse --limits` reads.
+and the profile that `tandem fuse --limits` reads. Where flashinfer-python is
+importable, its fused kernel is measured on the same sizes.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def choose(given: argparse.Namespace) -> dict[str, object]:
 
 
 def run(given: argparse.Namespace) -> int:
-    from tandem import _plot
+    from tandem import _flashinfer, _plot
 
     def plot(source: str) -> None:
         svg = _plot.draw_file(source, choose(given))
@@ -118,9 +119,12 @@ def run(given: argparse.Namespace) -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         json = given.json
-        if given.plot is not None and json is None:
+        beside = given.device == "cuda" and _flashinfer.is_importable()
+        if json is None and (beside or given.plot is not None):
             json = f"{folder}/bench.json"
         status = measure(given, json)
+        if status == 0 and beside:
+            print(_flashinfer.add_to(json))
         if status == 0 and given.plot is not None:
             plot(json)
     return status

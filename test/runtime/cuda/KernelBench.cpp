@@ -102,6 +102,8 @@ public:
     args.norm = {gammas[size_t(rank)].get(), 2, 0, 1e-5f};
     if (sandwich)
       args.pre = args.norm;
+    if (general)
+      args.sumOut = args.out;
     return args;
   }
 
@@ -191,6 +193,7 @@ public:
   const int sets;
   const int devices;
   bool sandwich = false;
+  bool general = false;
   bool programmatic = true;
   Ranks ranks;
   std::vector<DeviceBuffer> inputs[2], residuals[2], outs[2];
@@ -198,17 +201,14 @@ public:
   uint64_t *counterWords[2];
 };
 
+/// Lines unless `rows`.
 struct Variant {
   std::string name;
-  Protocol protocol;
-  bool bulk = false;
-  uint32_t pushers = 0;
-  uint32_t chunk = 8192;
-  uint32_t pushWarps = 1;
+  bool rows = false;
   /// Blocks a multiprocessor; 0: the plan's.
   uint32_t blocks = 0;
-  uint32_t stream = 0;
-  bool pdl = true;
+  /// The kernel that can do everything.
+  bool general = false;
 };
 
 int callsOf(int64_t tokens) {
@@ -236,18 +236,13 @@ int main(int argc, char **argv) {
          facts.residentThreads[2], facts.multiprocessors);
 
   std::vector<Variant> variants;
-  variants.push_back({"plan", Protocol::None, true});
+  variants.push_back({"plan"});
   if (all) {
-    variants.push_back({"lines", Protocol::Lines, false, 0, 0, 0, 0, 0});
-    for (uint32_t blocks : {1, 2, 3})
-      for (uint32_t stream : {0, 1})
-        variants.push_back(
-            {(stream ? "stream " : "lines ") + std::to_string(blocks) + "/sm",
-             Protocol::Lines, false, 999, 0, 0, blocks, stream});
-    variants.push_back({"bulk 396", Protocol::Rows, true, 396, 8192});
-    variants.push_back(
-        {"bulk 396 -", Protocol::Rows, true, 396, 8192, 1, 0, 0, false});
-    variants.push_back({"stores 264 x 2", Protocol::Rows, false, 264, 8192, 2});
+    for (uint32_t blocks : {1, 2, 3, 4})
+      variants.push_back(
+          {std::to_string(blocks) + "/sm", false, blocks, false});
+    variants.push_back({"general", false, 0, true});
+    variants.push_back({"rows", true, 0, false});
   }
   printf("%-16s", "hidden ");
   for (int64_t tokens : sizes)
@@ -277,33 +272,22 @@ int main(int argc, char **argv) {
   for (const Variant &v : variants)
     line(v.name, [&](int64_t tokens) {
       Facts f = facts;
-      if (v.protocol != Protocol::None) {
-        f.wholeLines = v.protocol != Protocol::Elements;
-        f.tuning.lineLimit = v.protocol == Protocol::Rows ? 0 : ~uint64_t(0);
-      }
+      f.tuning.lineLimit = v.rows ? 0 : ~uint64_t(0);
       Plan plan;
-      if (planCall(f, bench.shapeOf(tokens), plan) ||
-          (v.protocol != Protocol::None && plan.protocol != v.protocol))
+      if (planCall(f, bench.shapeOf(tokens), plan))
         return Sample();
-      if (v.protocol == Protocol::Rows) {
-        plan.block = (plan.shape.warps + v.pushWarps) * 32;
-        uint32_t fit = facts.residentThreads[plan.shape.pairs / 2] / plan.block;
-        plan.grid =
-            std::min(plan.grid, facts.multiprocessors *
-                                    std::min(fit, v.blocks ? v.blocks : 9));
-        plan.pushers = std::min(v.pushers, plan.grid);
-        plan.chunk = v.chunk;
-      } else if (v.protocol != Protocol::None) {
-        if (v.blocks)
-          plan.grid = std::min(plan.grid, facts.multiprocessors /
-                                              (3 - bench.devices) * v.blocks);
-        plan.stream = v.stream && plan.rows > plan.grid;
-        plan.pushers = std::min(v.pushers, plan.grid);
+      uint32_t sms = facts.multiprocessors / (3 - bench.devices);
+      if (v.blocks) {
+        uint32_t fit = facts.pairThreads[plan.shape.pairs / 2] / plan.block;
+        if (v.blocks > fit)
+          return Sample();
+        plan.grid = std::min(plan.rows, sms * v.blocks);
       }
-      bench.programmatic = v.pdl;
-      return bench.exchange(tokens, plan, v.bulk, callsOf(tokens), samples);
+      bench.general = v.general;
+      return bench.exchange(tokens, plan, v.rows, callsOf(tokens), samples);
     });
 
+  bench.general = false;
   bench.programmatic = false;
   line("plan, no PDL", [&](int64_t tokens) {
     Plan plan;

@@ -158,6 +158,7 @@ struct RankData {
   HostRows input;
   View x, residual, out, residualOut, sumOut, bias, preGamma, gamma;
   HostRows gotOut, gotResidual, gotSum;
+  std::vector<std::vector<char>> kept;
 };
 
 class Problem {
@@ -212,7 +213,7 @@ public:
     if (c.residualOut)
       args.residualOut =
           c.inPlace && c.residual ? args.residual : rowsOf(d.residualOut);
-    if (c.sumOut)
+    if (c.sumOut || general)
       args.sumOut = rowsOf(d.sumOut);
     if (c.bias)
       args.bias = pointerOf(d.bias, c.dtype);
@@ -249,6 +250,7 @@ public:
 
   /// Launches on all ranks.
   void launch(const Plan &plan) {
+    launched = true;
     for (int rank = 0; rank < ranks.world; ++rank) {
       ranks.use(rank);
       TANDEM_CHECK_CUDA(launchExchange(ranks.endpoint(rank), argsOf(rank), plan,
@@ -294,6 +296,31 @@ public:
     return std::string();
   }
 
+  /// What was fetched is what compare expects from then on.
+  void keep() {
+    for (RankData &d : data)
+      d.kept = {d.gotOut.bytes, d.gotResidual.bytes, d.gotSum.bytes};
+    overwrite();
+  }
+
+  /// Fetches the results of what was launched since, if anything was, and
+  /// overwrites them on the devices; "" or what is wrong.
+  std::string compare() {
+    if (!launched)
+      return std::string();
+    fetch();
+    if (testing::Test::HasFatalFailure())
+      return "a rank has failed";
+    for (size_t rank = 0; rank < data.size(); ++rank) {
+      RankData &d = data[rank];
+      if (d.kept != std::vector<std::vector<char>>{
+                        d.gotOut.bytes, d.gotResidual.bytes, d.gotSum.bytes})
+        return "rank " + std::to_string(rank) + " has other bits than before";
+    }
+    overwrite();
+    return std::string();
+  }
+
   void run(const Plan &plan) {
     launch(plan);
     fetch();
@@ -301,8 +328,22 @@ public:
   }
 
   std::vector<RankData> data;
+  /// Asks for more than the quick kernel does.
+  bool general = false;
 
 private:
+  /// For what has no outputs in place.
+  void overwrite() {
+    launched = false;
+    for (int rank = 0; rank < ranks.world; ++rank) {
+      ranks.use(rank);
+      RankData &d = data[static_cast<size_t>(rank)];
+      for (View *view : {&d.out, &d.residualOut, &d.sumOut})
+        TANDEM_CHECK_CUDA(cudaMemsetAsync(
+            view->buffer.get(), 0xcd, view->buffer.size(), ranks.stream(rank)));
+    }
+  }
+
   HostRows ordinaryRows(int dtype, int64_t rows) {
     HostRows host = HostRows::of(dtype, rows * c.hidden);
     for (int64_t i = 0; i < rows * c.hidden; ++i) {
@@ -540,6 +581,7 @@ private:
   Ranks &ranks;
   const Case c;
   std::mt19937_64 random;
+  bool launched = false;
   int64_t stride;
   HostRows residual, bias, preGamma, gamma;
 };
@@ -718,6 +760,42 @@ TEST(CudaKernels, BitsDependNeitherOnPathNorOnBatch) {
     }
 }
 
+/// Two kernels do lines in a world of two, and blocks may be fewer than rows.
+TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
+  NEEDS_GPUS(1);
+  uint64_t seed = 900;
+  for (int dtype : {0, 1, 2})
+    for (int64_t hidden : {8, 456, 472, 4096, 7168, 12288})
+      for (int variant = 0; variant < 4; ++variant) {
+        Ranks ranks(2, gpus(), uint64_t(40) * hidden * 4);
+        Case c;
+        c.tokens = 40;
+        c.hidden = hidden;
+        c.dtype = c.gammaType = dtype;
+        c.norm = variant != 3;
+        c.pre = variant == 1;
+        c.residual = variant != 2;
+        c.rounding = (hidden / 8 + variant) % 2;
+        c.padding = hidden == 4096 ? 16 : 0;
+        c.fill = Fill(seed % 3);
+        Problem problem(ranks, c, seed++);
+        Plan plan = problem.plan();
+        ASSERT_EQ(plan.protocol, Protocol::Lines);
+        problem.run(plan);
+        if (HasFailure())
+          return;
+        problem.keep();
+        for (uint32_t grid : {1u, 3u, 17u, 40u})
+          for (bool general : {false, true}) {
+            plan.grid = grid;
+            problem.general = general;
+            problem.launch(plan);
+            ASSERT_EQ(problem.compare(), "")
+                << c.name() << " grid " << grid << " general " << general;
+          }
+      }
+}
+
 TEST(CudaKernels, LocalNormsOfAnyLength) {
   NEEDS_GPUS(1);
   // A world of one rank that has its sum already: two ranks, one of them -0.
@@ -759,44 +837,54 @@ TEST(CudaKernels, LocalNormsOfAnyLength) {
       }
 }
 
-TEST(CudaKernels, ProtocolsInterleavedAtRandom) {
-  NEEDS_GPUS(1);
-  for (int world : {2, 3}) {
-    Ranks ranks(world, gpus(), uint64_t(300) * 4096 * 2);
-    std::mt19937_64 random(7);
-    // A few problems with known results, called in any order with no wait.
-    std::vector<std::unique_ptr<Problem>> problems;
-    std::vector<Plan> plans;
-    for (int i = 0; i < 24; ++i) {
-      force(ranks, protocolsOf(world)[random() % protocolsOf(world).size()]);
-      Case c;
-      c.hidden = std::vector<int64_t>{64, 2048, 4096}[random() % 3];
-      c.tokens = 1 + int64_t(random() % 300);
-      c.dtype = i % 3;
-      c.gammaType = c.dtype;
-      problems.push_back(std::make_unique<Problem>(ranks, c, 1000 + i));
-      plans.push_back(problems.back()->plan());
+/// Random calls one after another, with random delays on random ranks. Each of
+/// the problems is compared with float64 once, and then every now and then with
+/// what it was, its outputs overwritten in between.
+static void callAtRandom(int world, int calls) {
+  Ranks ranks(world, gpus(), uint64_t(300) * 4096 * 4);
+  std::mt19937_64 random(7);
+  std::vector<std::unique_ptr<Problem>> problems;
+  std::vector<Plan> plans;
+  for (int i = 0; i < 24; ++i) {
+    force(ranks, protocolsOf(world)[random() % protocolsOf(world).size()]);
+    Case c;
+    c.hidden = std::vector<int64_t>{64, 2048, 4096}[random() % 3];
+    c.tokens = 1 + int64_t(random() % 300);
+    c.dtype = i % 3;
+    c.gammaType = c.dtype;
+    // Another kernel, in a world of two.
+    c.sumOut = random() % 4 == 0;
+    problems.push_back(std::make_unique<Problem>(ranks, c, 1000 + i));
+    plans.push_back(problems.back()->plan());
+    problems[size_t(i)]->run(plans.back());
+    if (testing::Test::HasFailure())
+      return;
+    problems[size_t(i)]->keep();
+  }
+  constexpr int between = 4096;
+  for (int n = 0; n < calls; ++n) {
+    size_t i = random() % problems.size();
+    if (random() % 8 == 0) {
+      int rank = int(random() % uint64_t(world));
+      ranks.use(rank);
+      launchDelay(random() % 20000, ranks.stream(rank));
     }
-    int calls = fullTests() ? 200000 : 3000;
-    for (int n = 0; n < calls; ++n) {
-      size_t i = random() % problems.size();
-      if (random() % 8 == 0) {
-        int rank = int(random() % uint64_t(world));
-        ranks.use(rank);
-        launchDelay(random() % 20000, ranks.stream(rank));
-      }
-      problems[i]->launch(plans[i]);
-      if (n % 512 == 511) {
-        problems[i]->fetch();
-        ASSERT_EQ(problems[i]->check(), "") << n;
-      }
-    }
-    for (size_t i = 0; i < problems.size(); ++i) {
-      problems[i]->fetch();
-      ASSERT_EQ(problems[i]->check(), "")
-          << protocolName(plans[i].protocol) << " " << i;
+    problems[i]->launch(plans[i]);
+    if (n % between != between - 1 && n != calls - 1)
+      continue;
+    for (size_t k = 0; k < problems.size(); ++k) {
+      ASSERT_EQ(problems[k]->compare(), "")
+          << "call " << n << ", " << protocolName(plans[k].protocol) << " "
+          << k;
     }
   }
+}
+
+TEST(CudaKernels, ProtocolsInterleavedAtRandom) {
+  NEEDS_GPUS(1);
+  callAtRandom(2, fullTests() ? 1000000 : 8000);
+  if (!HasFailure())
+    callAtRandom(3, fullTests() ? 100000 : 2000);
 }
 
 TEST(CudaKernels, GraphsAndEagerCallsStayInStep) {
@@ -851,6 +939,67 @@ TEST(CudaKernels, GraphsAndEagerCallsStayInStep) {
   for (int rank = 0; rank < 2; ++rank) {
     cudaGraphExecDestroy(graphs[rank]);
     cudaGraphExecDestroy(unused[rank]);
+  }
+}
+
+/// Small calls of every kernel, captured into one graph a rank: what checkers
+/// can run, which let launches of different ranks wait for each other.
+TEST(CudaKernels, CapturedCallsOfEveryKind) {
+  NEEDS_GPUS(1);
+  // A GPU for each rank; a checker may not run two graphs of one GPU together.
+  for (int world : gpus() == 1 ? std::vector<int>{2} : std::vector<int>{2, 3}) {
+    if (world == 3 && !fullTests())
+      continue;
+    Ranks ranks(world, gpus(), uint64_t(20) * 9000 * 4);
+    ranks.setDeadline(uint64_t(120) * 1000000000);
+    std::vector<std::unique_ptr<Problem>> problems;
+    std::vector<Plan> plans;
+    uint64_t seed = 70;
+    for (Protocol protocol : protocolsOf(world))
+      for (int dtype : {0, 1, 2})
+        for (int64_t hidden : {64, 4096, 9000})
+          for (int variant = 0; variant < 4; ++variant) {
+            force(ranks, protocol);
+            Case c;
+            c.tokens = hidden == 64 ? 20 : 3;
+            c.hidden = hidden;
+            c.dtype = c.gammaType = dtype;
+            c.norm = variant != 3;
+            c.pre = variant == 1;
+            c.bias = c.sumOut = variant == 2;
+            problems.push_back(std::make_unique<Problem>(ranks, c, seed++));
+            plans.push_back(problems.back()->plan());
+            // More rows than blocks.
+            plans.back().grid = std::min(plans.back().grid, 2u);
+            plans.back().pushers = plans.back().grid;
+          }
+    std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(world));
+    for (int rank = 0; rank < world; ++rank) {
+      ranks.use(rank);
+      cudaStream_t stream = ranks.stream(rank);
+      cudaGraph_t graph;
+      TANDEM_CHECK_CUDA(
+          cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      for (size_t i = 0; i < problems.size(); ++i)
+        TANDEM_CHECK_CUDA(launchExchange(
+            ranks.endpoint(rank), problems[i]->argsOf(rank), plans[i], stream));
+      TANDEM_CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+      TANDEM_CHECK_CUDA(cudaGraphInstantiate(&graphs[size_t(rank)], graph, 0));
+      TANDEM_CHECK_CUDA(cudaGraphDestroy(graph));
+    }
+    for (int n = 0; n < 2; ++n)
+      for (int rank = 0; rank < world; ++rank) {
+        ranks.use(rank);
+        TANDEM_CHECK_CUDA(
+            cudaGraphLaunch(graphs[size_t(rank)], ranks.stream(rank)));
+      }
+    for (size_t i = 0; i < problems.size(); ++i) {
+      problems[i]->fetch();
+      ASSERT_EQ(problems[i]->check(), "")
+          << protocolName(plans[i].protocol) << " " << i;
+    }
+    for (cudaGraphExec_t graph : graphs)
+      cudaGraphExecDestroy(graph);
   }
 }
 

@@ -25,7 +25,9 @@
 #include <vector>
 
 namespace {
-enum class Protocol { Lines, Rows, TwoStep };
+/// LinesByRow: a block has two rows (the two sets) and pushes the second when
+/// the first is done.
+enum class Protocol { Lines, LinesByRow, Rows, TwoStep };
 
 struct Discipline {
   Protocol protocol = Protocol::Lines;
@@ -40,6 +42,8 @@ struct Discipline {
   bool wholeLines = true;
   /// The flag is stored after the data.
   bool flagLast = true;
+  /// LinesByRow: a row is pushed before it is waited for.
+  bool pushesFirst = true;
 };
 
 constexpr int maxRanks = 3;
@@ -157,7 +161,7 @@ private:
   /// Data, fence and flag to `peer` in three steps, or a line in one. False:
   /// can't go on yet. `part` counts from 0; sets `done` with the last.
   bool push(Block &block, int peer, int set, int part, bool &done) {
-    if (d.protocol == Protocol::Lines && d.wholeLines) {
+    if (d.protocol <= Protocol::LinesByRow && d.wholeLines) {
       done = true;
       return send(block, peer, set, false, true);
     }
@@ -199,6 +203,27 @@ private:
     bool ended = false;
     int peers = world - 1;
     bool two = d.protocol == Protocol::TwoStep;
+    if (d.protocol == Protocol::LinesByRow) {
+      int each = 2 * peers + 1, set = step / each, at = step % each;
+      int pushes = d.pushesFirst ? at : at - 1;
+      if (b != 0) {
+        ended = true;
+      } else if (pushes >= 0 && pushes < peers) {
+        bool done = false;
+        if (!push(block, peerOf(r, pushes), set, 0, done))
+          return;
+      } else if (at == (d.pushesFirst ? peers : 0)) {
+        for (int i = 0; i < (d.waitsForAll ? peers : 1); ++i)
+          if (!hasFlag(state, r, peerOf(r, i), set, call))
+            return;
+      } else {
+        read(state, r, peerOf(r, at - peers - 1), set, call);
+      }
+      ++step;
+      ended |= step == 2 * each;
+      finish(state, block, step, ended);
+      return;
+    }
     // One unit, of rank 0: the hardest case of two steps, since the others
     // neither send to nor hear from each other.
     if (b == 0) {
@@ -239,6 +264,10 @@ private:
         ended = true;
       }
     }
+    finish(state, block, step, ended);
+  }
+
+  void finish(const State &state, Block &block, int step, bool ended) {
     if (ended) {
       block.step = 0;
       ++block.call;
@@ -258,17 +287,28 @@ private:
 };
 
 const char *nameOf(Protocol protocol) {
-  return protocol == Protocol::Lines  ? "lines"
-         : protocol == Protocol::Rows ? "rows"
-                                      : "two-step";
+  switch (protocol) {
+  case Protocol::Lines:
+    return "lines";
+  case Protocol::LinesByRow:
+    return "lines by row";
+  case Protocol::Rows:
+    return "rows";
+  case Protocol::TwoStep:
+    break;
+  }
+  return "two-step";
 }
 } // namespace
 
 TEST(CudaModel, TheDisciplinesAreSafeAndLive) {
-  for (Protocol protocol : {Protocol::Lines, Protocol::Rows, Protocol::TwoStep})
+  for (Protocol protocol : {Protocol::Lines, Protocol::LinesByRow,
+                            Protocol::Rows, Protocol::TwoStep})
     for (int world : {2, 3}) {
       Discipline d;
       d.protocol = protocol;
+      if (protocol == Protocol::LinesByRow && world != 2)
+        continue;
       Search search(d, world, world == 2 ? 7 : 3);
       EXPECT_EQ(search.run(), "") << nameOf(protocol) << " " << world;
       EXPECT_GT(search.states(), 100u);
@@ -315,4 +355,8 @@ TEST(CudaModel, EveryMutantIsCaught) {
     }
   caught("lines that come apart", Protocol::Lines, 2,
          [](Discipline &d) { d.wholeLines = false; });
+  Discipline d;
+  d.protocol = Protocol::LinesByRow;
+  d.pushesFirst = false;
+  EXPECT_EQ(Search(d, 2, 3).run(), "stuck") << "waits before it pushes";
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Plan.h"
+#include "cuda/Defaults.h"
 
 #include <gtest/gtest.h>
 
@@ -26,6 +27,8 @@ Facts factsOf(uint32_t world, uint64_t capacity) {
   facts.multiprocessors = 132;
   for (uint32_t &threads : facts.residentThreads)
     threads = 1024;
+  for (uint32_t &threads : facts.pairThreads)
+    threads = 1280;
   facts.wholeLines = true;
   facts.bulkCopies = true;
   facts.tuning = defaultTuning(world, true);
@@ -141,9 +144,9 @@ TEST(CudaPlan, ChoosesBySize) {
   };
   EXPECT_EQ(protocolOf(1), Protocol::Lines);
   EXPECT_EQ(plan.grid, 1u);
-  EXPECT_FALSE(plan.stream);
   EXPECT_EQ(protocolOf(8192), Protocol::Lines);
-  EXPECT_TRUE(plan.stream);
+  // Ten warps a block, of those kernels' own registers.
+  EXPECT_EQ(plan.grid, 132u * (1280 / 320));
   facts.wholeLines = false;
   EXPECT_EQ(protocolOf(1), Protocol::Elements);
   EXPECT_EQ(protocolOf(8192), Protocol::Rows);
@@ -152,14 +155,28 @@ TEST(CudaPlan, ChoosesBySize) {
   EXPECT_EQ(protocolOf(8192), Protocol::TwoStep);
 }
 
+TEST(CudaDefaults, MeasuredOnesAreForWhatWasMeasured) {
+  const std::string h200 = "NVIDIA H200", h100 = "NVIDIA H100 80GB HBM3";
+  EXPECT_EQ(defaultsFor({h200, h200}, false), Defaults::TwoH200);
+  EXPECT_EQ(fusedLimitOf(Defaults::TwoH200), ~uint64_t(0));
+  EXPECT_NE(std::string(describe(Defaults::TwoH200)).find("measured on two"),
+            std::string::npos);
+  for (const auto &names : std::vector<std::vector<std::string>>{
+           {h200, h100}, {h100, h100}, {h200}, {h200, h200, h200}, {"", ""}})
+    EXPECT_EQ(defaultsFor(names, false), Defaults::Conservative);
+  EXPECT_EQ(defaultsFor({h200, h200}, true), Defaults::Conservative)
+      << "two ranks on one GPU";
+  EXPECT_EQ(fusedLimitOf(Defaults::Conservative), uint64_t(2) << 20);
+}
+
 TEST(CudaPlan, GridsAreResident) {
   for (uint32_t resident : {576u, 640u, 1024u, 2048u})
     for (uint32_t maxBlocks : {0u, 1u, 20u})
-      for (uint32_t world : {2u, 3u, 8u})
+      for (uint32_t world = 2; world <= 8; ++world)
         for (int64_t hidden : {8, 64, 2048, 4096, 5120, 7168, 16384}) {
           Facts facts = factsOf(world, uint64_t(2048) * 32768);
-          for (uint32_t &threads : facts.residentThreads)
-            threads = resident;
+          for (int shape = 0; shape < 3; ++shape)
+            facts.residentThreads[shape] = facts.pairThreads[shape] = resident;
           facts.maxBlocks = maxBlocks;
           for (int64_t tokens : {1, 2, 131, 132, 133, 2048}) {
             Plan plan;
@@ -169,6 +186,12 @@ TEST(CudaPlan, GridsAreResident) {
             ASSERT_EQ(why, nullptr) << (why ? why : "") << hidden;
             EXPECT_GE(plan.grid, 1u);
             EXPECT_LE(plan.grid, 132 * (resident / plan.block));
+            // What every rank needs to take its part in it.
+            EXPECT_LE(plan.block, 1024u);
+            EXPECT_GE(plan.rows, 1u);
+            if (plan.protocol == Protocol::TwoStep) {
+              EXPECT_LE(plan.grid, ceilDiv(plan.units, world));
+            }
             if (maxBlocks) {
               EXPECT_LE(plan.grid, maxBlocks);
             }

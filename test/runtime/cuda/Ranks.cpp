@@ -64,6 +64,7 @@ Ranks::Ranks(int world, int devices, uint64_t capacity, uint32_t maxBlocks)
   facts.multiprocessors = kernelFacts.multiprocessors;
   memcpy(facts.residentThreads, kernelFacts.residentThreads,
          sizeof(facts.residentThreads));
+  memcpy(facts.pairThreads, kernelFacts.pairThreads, sizeof(facts.pairThreads));
   uint32_t perDevice = static_cast<uint32_t>((world + devices - 1) / devices);
   facts.maxBlocks = maxBlocks;
   if (!maxBlocks && perDevice > 1)

@@ -8,11 +8,15 @@
 #
 # usage: run_kernels.sh BUILD OUT [PARTS]
 #   BUILD   a build folder of the runtime
-#   PARTS   of: tests bench kernels sanitizer, separated by commas (tests,bench)
+#   PARTS   of: tests calls bench kernels sanitizer, separated by commas
+#           (tests,bench). calls: a million calls. bench: FlashInfer, too, where
+#           flashinfer-python is importable.
 # exit status: 0 only if every part that was asked for ran and passed.
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 out=$2
+python=${PYTHON:-python3}
 parts=${3:-tests,bench}
 mkdir -p "$out"
 find_program() { find "$build" -type f -name "$1" -perm -u+x | head -n 1; }
@@ -40,11 +44,18 @@ for p in $(echo "$parts" | tr , ' '); do
     part tests 900 "$(find_program runtime-cuda-kernels)" \
       --gtest_output="json:$out/kernels.json"
     ;;
+  calls)
+    part calls 300 env TANDEM_TEST_FULL=1 "$(find_program runtime-cuda-kernels)" \
+      --gtest_filter='*InterleavedAtRandom*'
+    ;;
   bench)
     part bench 300 "$(find_program fusion-bench)" \
       --timing=chain,neighbours,cold,skew --json="$out/bench.json" \
       --tune="$out/profile.json"
     cat "$out/kernels-bench.log"
+    # Says so where there is none.
+    timeout 300 "$python" "$here/../../../python/tandem/_flashinfer.py" \
+      "$out/bench.json"
     ;;
   kernels)
     for hidden in 2048 4096 5120 7168; do
@@ -54,8 +65,12 @@ for p in $(echo "$parts" | tr , ' '); do
     done
     ;;
   sanitizer)
-    part memcheck 600 compute-sanitizer --tool memcheck --error-exitcode 9 \
-      "$(find_program runtime-cuda-kernels)" --gtest_filter='*SumsAlone*:*Local*'
+    # Calls in graphs: launches one by one wait for each other there.
+    for tool in memcheck racecheck; do
+      part $tool 600 compute-sanitizer --tool $tool --error-exitcode 9 \
+        "$(find_program runtime-cuda-kernels)" \
+        --gtest_filter='*Captured*:*Local*'
+    done
     ;;
   *)
     echo "no part '$p'"

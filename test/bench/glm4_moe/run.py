@@ -243,7 +243,7 @@ class Bench:
             most = self.given.tolerance
             if check["mode"].startswith("compile"):
                 alone = compiled.get((check["phase"], check["tokens"]), most)
-                most = max(most, 1.5 * alone)
+                most = max(2 * most, 1.5 * alone)
             if not check["relative"] <= most:
                 out.append(f"{place}: logits off by {check['relative']:.3g}")
         return out

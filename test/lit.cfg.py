@@ -36,6 +36,8 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", tools_dir, append_path=True)
 # A CHECK variable that is not [[$GLOBAL]] ends at the next CHECK-LABEL.
 llvm_config.with_environment("FILECHECK_OPTS", "-enable-var-scope")
+# Tests run at their full sizes where this is set.
+llvm_config.with_system_environment(["TANDEM_TEST_FULL"])
 
 
 def write_plugin_driver():

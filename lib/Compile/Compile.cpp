@@ -61,9 +61,10 @@ static LogicalResult lower(ModuleOp module, const CompileOptions &options,
   return pm.run(module);
 }
 
-/// Runs `linker`; its words go to standard error.
+/// Runs `linker`, whose words go to the file `log`.
 static LogicalResult runLinker(Location loc, StringRef linker,
-                               ArrayRef<StringRef> arguments) {
+                               ArrayRef<StringRef> arguments, StringRef log,
+                               bool isForOther) {
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(linker);
   if (!program)
     return emitError(loc) << "'" << linker
@@ -73,13 +74,22 @@ static LogicalResult runLinker(Location loc, StringRef linker,
   SmallVector<StringRef> words{linker};
   words.append(arguments.begin(), arguments.end());
   std::string error;
-  int status = llvm::sys::ExecuteAndWait(*program, words, std::nullopt, {}, 0,
-                                         0, &error);
+  std::optional<StringRef> redirects[] = {std::nullopt, log, log};
+  int status = llvm::sys::ExecuteAndWait(*program, words, std::nullopt,
+                                         redirects, 0, 0, &error);
   if (status == 0)
     return success();
-  return emitError(loc) << "'" << *program
-                        << "' could not link the shared object"
-                        << (error.empty() ? "" : ": ") << error;
+  // The first word of it is the cause; the rest follows from that.
+  auto said = llvm::MemoryBuffer::getFile(log);
+  if (error.empty() && said)
+    error = (*said)->getBuffer().trim().split('\n').first.rtrim().str();
+  auto diagnostic = emitError(loc)
+                    << "'" << *program << "' could not link the shared object"
+                    << (error.empty() ? "" : ": ") << error;
+  if (isForOther)
+    diagnostic << "; --linker must name a C compiler for the --target, like "
+                  "aarch64-linux-gnu-gcc";
+  return diagnostic;
 }
 
 static LogicalResult writeFile(Location loc, StringRef file, StringRef text) {
@@ -102,6 +112,8 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                                     StringRef name,
                                     const CompileOptions &options) {
   Location loc = module.getLoc();
+  if (failed(compile::checkNames(module)))
+    return failure();
   SmallVector<std::string> deviceFunctions;
   if (failed(lower(module, options, deviceFunctions)))
     return failure();
@@ -173,13 +185,11 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                           << "': " << code.message();
   fs::remove(temporary);
   auto removeTemporary = llvm::scope_exit([&] { fs::remove(temporary); });
-  SmallVector<StringRef> arguments = {"-shared", "-o", temporary, object,
-                                      assembly};
   std::string versions = "-Wl,--version-script=" + script;
-  if (failed(
-          runLinker(loc, options.linker,
-                    {"-shared", "-o", temporary, object, assembly, versions,
-                     "-Wl,-z,now", "-Wl,-z,relro", "-Wl,--as-needed", "-lm"})))
+  if (failed(runLinker(loc, options.linker,
+                       {"-shared", "-o", temporary, object, assembly, versions,
+                        "-Wl,-z,now", "-Wl,-z,relro", "-Wl,--as-needed", "-lm"},
+                       inFolder("linker.log"), !options.triple.empty())))
     return failure();
 
   SmallString<128> header(output);

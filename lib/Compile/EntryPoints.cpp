@@ -27,43 +27,6 @@ static LLVM::GlobalOp makeString(OpBuilder &b, Location loc, StringRef name,
                                 name, b.getStringAttr(terminated));
 }
 
-/// Turns the blocks that end in an abort of a failed check into returns. Only
-/// in functions that return a status.
-static void returnFailedChecks(ModuleOp module, LLVM::GlobalOp lastMessage) {
-  for (auto func : module.getOps<LLVM::LLVMFuncOp>()) {
-    if (!func.getFunctionType().getReturnType().isInteger(32))
-      continue;
-    for (Block &block : func) {
-      auto end =
-          block.empty() ? nullptr : dyn_cast<LLVM::UnreachableOp>(block.back());
-      if (!end)
-        continue;
-      LLVM::CallOp print, abort;
-      for (auto call : block.getOps<LLVM::CallOp>()) {
-        if (call.getCallee() == "puts")
-          print = call;
-        else if (call.getCallee() == "abort")
-          abort = call;
-      }
-      if (!abort)
-        continue;
-      OpBuilder b(abort);
-      Location loc = abort.getLoc();
-      if (print) {
-        Value address = LLVM::AddressOfOp::create(b, loc, lastMessage);
-        LLVM::StoreOp::create(b, loc, print.getOperand(0), address);
-        print.erase();
-      }
-      Value status = LLVM::ConstantOp::create(
-          b, loc, b.getI32Type(),
-          b.getI32IntegerAttr(TANDEM_STATUS_INVALID_ARGUMENT));
-      LLVM::ReturnOp::create(b, loc, status);
-      abort.erase();
-      end.erase();
-    }
-  }
-}
-
 /// `tandem_packed_NAME(void **arguments)`: calls `target` with what the
 /// addresses in `arguments` hold.
 static void makePacked(OpBuilder &b, LLVM::LLVMFuncOp target, StringRef name) {
@@ -126,32 +89,18 @@ mlir::tandem::compile::addEntryPoints(ModuleOp module,
   OpBuilder b(module.getContext());
   b.setInsertionPointToEnd(module.getBody());
   Location loc = module.getLoc();
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-
-  for (StringRef name : {"tandem_module_message", "tandem_module_last_message",
-                         "tandem_module_device_functions"})
-    if (Operation *taken = module.lookupSymbol(name))
-      return emitError(taken->getLoc())
-             << "the name '" << name << "' is used by compiled modules";
-
-  // The message of the last check that failed on this thread.
-  auto lastMessage = LLVM::GlobalOp::create(
-      b, loc, pointer, /*isConstant=*/false, LLVM::Linkage::Internal,
-      "tandem_module_message", b.getZeroAttr(b.getI64Type()));
-  lastMessage.removeValueAttr();
-  lastMessage.setThreadLocal_(true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block *init = b.createBlock(&lastMessage.getInitializerRegion());
-    b.setInsertionPointToStart(init);
-    Value null = LLVM::ZeroOp::create(b, loc, pointer);
-    LLVM::ReturnOp::create(b, loc, null);
-  }
-  returnFailedChecks(module, lastMessage);
+  StringRef onDeviceName = "tandem_module_device_functions";
+  if (Operation *taken = module.lookupSymbol(onDeviceName))
+    return emitError(taken->getLoc())
+           << "the name '" << onDeviceName << "' is used by compiled modules";
 
   SmallVector<LLVM::LLVMFuncOp> functions(module.getOps<LLVM::LLVMFuncOp>());
   std::string onDevice;
   for (LLVM::LLVMFuncOp func : functions) {
+    // The lowering's own are as they should be.
+    if (func.getName().starts_with("tandem_module_") ||
+        func.getName().starts_with("_mlir_memref_to_llvm_"))
+      continue;
     // What was known of arguments has been used; LLVM IR can't hold it.
     func.removeArgAttrsAttr();
     func.removeResAttrsAttr();
@@ -167,15 +116,6 @@ mlir::tandem::compile::addEntryPoints(ModuleOp module,
     if (llvm::is_contained(deviceFunctions, name) && !allocates(func, seen))
       onDevice += (onDevice.empty() ? "" : "\n") + name.str();
   }
-  makeString(b, loc, "tandem_module_device_functions", onDevice,
-             LLVM::Linkage::External);
-  auto getMessage = LLVM::LLVMFuncOp::create(
-      b, loc, "tandem_module_last_message",
-      LLVM::LLVMFunctionType::get(pointer, {}), LLVM::Linkage::External);
-  Block *entry = getMessage.addEntryBlock(b);
-  b.setInsertionPointToStart(entry);
-  Value address = LLVM::AddressOfOp::create(b, loc, lastMessage);
-  Value message = LLVM::LoadOp::create(b, loc, pointer, address);
-  LLVM::ReturnOp::create(b, loc, message);
+  makeString(b, loc, onDeviceName, onDevice, LLVM::Linkage::External);
   return success();
 }

@@ -140,7 +140,7 @@ static void printFunction(const json::Object &function, raw_ostream &os) {
     declare("int32_t", *symbol, all);
   if (auto symbol = function.getString("shapes")) {
     shapes.push_back("tandem_memref1 *dims");
-    declare("void", *symbol, shapes);
+    declare("int32_t", *symbol, shapes);
   }
 }
 
@@ -203,8 +203,9 @@ std::string mlir::tandem::compile::makeHeader(StringRef moduleInfo,
   os << R"(
 /* What this module's functions take and need, as JSON (docs/lowering.md). */
 extern const char tandem_module_info[];
-/* What a call that returned TANDEM_STATUS_INVALID_ARGUMENT on this thread said
-   of its arguments; may be NULL. */
+/* What was wrong where a call on this thread returned a status and no group
+   failed: with its arguments, or that there was not enough memory; may be
+   NULL. */
 const char *tandem_module_last_message(void);
 
 #ifdef __cplusplus

@@ -61,14 +61,32 @@ makeTargetMachine(Location loc, const CompileOptions &options) {
     std::string host = getHostFeatures();
     features = features.empty() ? host : host + "," + features;
   }
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-      std::nullopt, llvm::CodeGenOptLevel::Default));
-  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(
-                      cpu.empty() ? "generic" : cpu)) {
+  // LLVM would only warn of what it doesn't know, and go on.
+  std::unique_ptr<llvm::MCSubtargetInfo> known(
+      target->createMCSubtargetInfo(triple, "", ""));
+  if (!known || (!cpu.empty() && !known->isCPUStringValid(cpu))) {
     emitError(loc) << "'" << name << "' has no processor '" << cpu << "'";
     return nullptr;
   }
+  SmallVector<StringRef> words;
+  StringRef(features).split(words, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef word : words) {
+    StringRef feature = word;
+    bool isSigned = feature.consume_front("+") || feature.consume_front("-");
+    if (!isSigned || llvm::none_of(known->getAllProcessorFeatures(),
+                                   [&](const llvm::SubtargetFeatureKV &entry) {
+                                     return feature == entry.Key;
+                                   })) {
+      emitError(loc) << "'" << name << "' has no feature '" << word
+                     << "'; features are given as '+avx2,-fma'";
+      return nullptr;
+    }
+  }
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (!machine)
+    emitError(loc) << "there is no code generation for '" << name << "'";
   return machine;
 }
 

@@ -17,6 +17,11 @@
 
 namespace mlir::tandem::compile {
 
+/// Sees that C can name the public functions, that no function has a name that
+/// means something to the C library or is Tandem's, and that each has a body.
+/// Private functions get other names where that is needed.
+LogicalResult checkNames(ModuleOp module);
+
 /// The names of the public functions that compute nothing on the host: only the
 /// runtime touches their tensors' elements. To be asked of tensors.
 SmallVector<std::string> findDeviceFunctions(ModuleOp module);
@@ -31,9 +36,8 @@ void orderAdds(ModuleOp module);
 /// communicated.
 void hoistChecks(ModuleOp module);
 
-/// On the LLVM dialect: turns failed checks from aborts into a status, with the
-/// check's message where `tandem_module_last_message` finds it; adds the entry
-/// points with packed arguments; and makes all else private to the object.
+/// On the LLVM dialect: adds the entry points with packed arguments, and makes
+/// all else private to the object.
 /// `deviceFunctions` of findDeviceFunctions; those that allocate drop out.
 LogicalResult addEntryPoints(ModuleOp module,
                              ArrayRef<std::string> deviceFunctions);

@@ -15,6 +15,7 @@
 #include "Describe.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -34,28 +35,38 @@ std::string mlir::tandem::getShapeFunctionName(func::FuncOp function) {
 }
 
 namespace {
+/// A size of what a loop carries: the loop's number in the function, the
+/// carried value's in the loop, and the dimension.
+using CarriedSize = std::tuple<unsigned, unsigned, int64_t>;
+
 /// Replaces the sizes of tensors by what they are computed from. Values are met
 /// in the order of the program, each once, so that sizes of operands are known.
 class SizeResolver {
 public:
-  explicit SizeResolver(func::FuncOp function) : function(function) {}
+  /// The sizes in `changing` are carried by their loops, too; other loops are
+  /// taken to keep sizes.
+  SizeResolver(func::FuncOp function, llvm::DenseSet<CarriedSize> &changing)
+      : function(function), changing(changing) {}
 
-  /// Fails where a loop changes the size of what it carries.
+  /// Fails where a loop changes a size that is not in `changing`, and adds it.
   LogicalResult run();
 
 private:
-  /// Takes it that what a loop carries keeps its size...
-  void assumeInLoop(scf::ForOp loop);
-  /// ...and looks at the end of its body whether that is so.
-  LogicalResult verifyInLoop(scf::ForOp loop);
+  /// Takes it that what a loop carries keeps its size, where it isn't known to
+  /// change. Returns the loop, which may be a new one.
+  scf::ForOp enterLoop(scf::ForOp loop, unsigned number);
+  /// Looks at the end of its body whether that is so.
+  LogicalResult leaveLoop(scf::ForOp loop, unsigned number);
   Value get(Value tensor, int64_t dim);
   Value getConstant(int64_t size);
   /// What the branches say of the results' sizes; may replace the op.
   void resolveBranch(scf::IfOp branch);
+  void resolveSelect(arith::SelectOp select);
   /// What an op says of its results' sizes.
   bool reify(Operation *op);
 
   func::FuncOp function;
+  llvm::DenseSet<CarriedSize> &changing;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> sizes;
   llvm::DenseMap<int64_t, Value> constants;
 };
@@ -182,20 +193,72 @@ static SmallVector<int64_t> getDynamicDims(Type type) {
   return dims;
 }
 
-void SizeResolver::assumeInLoop(scf::ForOp loop) {
-  for (auto [init, carried, result] : llvm::zip_equal(
-           loop.getInitArgs(), loop.getRegionIterArgs(), loop.getResults()))
-    for (int64_t i : getDynamicDims(init.getType()))
-      sizes[{carried, i}] = sizes[{result, i}] = get(init, i);
+void SizeResolver::resolveSelect(arith::SelectOp select) {
+  OpBuilder builder(select);
+  bool isWhole = select.getCondition().getType().isInteger(1);
+  for (int64_t i : getDynamicDims(select.getType())) {
+    Value ofTrue = get(select.getTrueValue(), i);
+    Value ofFalse = get(select.getFalseValue(), i);
+    // Elementwise, all three have one shape.
+    sizes[{select, i}] =
+        ofTrue == ofFalse || !isWhole
+            ? ofTrue
+            : arith::SelectOp::create(builder, select.getLoc(),
+                                      select.getCondition(), ofTrue, ofFalse);
+  }
 }
 
-LogicalResult SizeResolver::verifyInLoop(scf::ForOp loop) {
-  for (auto [carried, yielded] :
-       llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
-    for (int64_t i : getDynamicDims(carried.getType()))
-      if (get(yielded, i) != get(carried, i))
-        return failure();
-  return success();
+scf::ForOp SizeResolver::enterLoop(scf::ForOp loop, unsigned number) {
+  SmallVector<CarriedSize> added;
+  SmallVector<Value> inits;
+  for (auto [k, init] : llvm::enumerate(loop.getInitArgs()))
+    for (int64_t i : getDynamicDims(init.getType()))
+      if (changing.contains({number, k, i})) {
+        added.push_back({number, k, i});
+        inits.push_back(get(init, i));
+      }
+  if (!added.empty()) {
+    IRRewriter rewriter(loop);
+    unsigned first = loop.getNumResults();
+    // Until the body is known, sizes stay as they are.
+    auto same = [](OpBuilder &, Location, ArrayRef<BlockArgument> arguments) {
+      return SmallVector<Value>(arguments.begin(), arguments.end());
+    };
+    FailureOr<LoopLikeOpInterface> extended = loop.replaceWithAdditionalYields(
+        rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, same);
+    assert(succeeded(extended) && "loops can be extended");
+    loop = cast<scf::ForOp>(extended->getOperation());
+    for (auto [place, size] : llvm::enumerate(added)) {
+      auto [ignored, k, i] = size;
+      sizes[{loop.getRegionIterArg(k), i}] =
+          loop.getRegionIterArg(first + place);
+      sizes[{loop.getResult(k), i}] = loop.getResult(first + place);
+    }
+  }
+  for (auto [k, init] : llvm::enumerate(loop.getInitArgs()))
+    for (int64_t i : getDynamicDims(init.getType()))
+      if (!changing.contains({number, k, i}))
+        sizes[{loop.getRegionIterArg(k), i}] = sizes[{loop.getResult(k), i}] =
+            get(init, i);
+  return loop;
+}
+
+LogicalResult SizeResolver::leaveLoop(scf::ForOp loop, unsigned number) {
+  auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+  bool isSound = true;
+  for (auto [k, carried] : llvm::enumerate(loop.getRegionIterArgs()))
+    for (int64_t i : getDynamicDims(carried.getType())) {
+      Value before = get(carried, i), after = get(yield.getOperand(k), i);
+      if (changing.contains({number, k, i})) {
+        unsigned place = cast<BlockArgument>(before).getArgNumber() -
+                         loop.getNumInductionVars();
+        yield.getResultsMutable()[place].set(after);
+      } else if (before != after) {
+        changing.insert({number, k, i});
+        isSound = false;
+      }
+    }
+  return success(isSound);
 }
 
 LogicalResult SizeResolver::run() {
@@ -207,12 +270,19 @@ LogicalResult SizeResolver::run() {
     if (stage.isAfterAllRegions())
       visits.push_back({op, /*after=*/true});
   });
+  // What became of each loop, and its number.
+  llvm::DenseMap<Operation *, std::pair<scf::ForOp, unsigned>> loops;
   for (auto [op, after] : visits) {
-    if (auto loop = dyn_cast<scf::ForOp>(op)) {
-      if (!after)
-        assumeInLoop(loop);
-      else if (failed(verifyInLoop(loop)))
+    if (auto known = loops.find(op); known != loops.end()) {
+      auto [loop, number] = known->second;
+      if (failed(leaveLoop(loop, number)))
         return failure();
+      continue;
+    }
+    if (!after) {
+      unsigned number = loops.size();
+      scf::ForOp loop = enterLoop(cast<scf::ForOp>(op), number);
+      loops[op] = {loop, number};
       continue;
     }
     if (auto dim = dyn_cast<tensor::DimOp>(op)) {
@@ -229,6 +299,10 @@ LogicalResult SizeResolver::run() {
         resolveBranch(branch);
       continue;
     }
+    if (auto select = dyn_cast<arith::SelectOp>(op)) {
+      resolveSelect(select);
+      continue;
+    }
     for (Value result : op->getResults())
       if (auto type = dyn_cast<RankedTensorType>(result.getType()))
         for (int64_t i = 0; i < type.getRank(); ++i)
@@ -237,8 +311,74 @@ LogicalResult SizeResolver::run() {
   return success();
 }
 
+/// Replaces the sizes in `function`. A loop is taken to keep sizes until it is
+/// seen that it doesn't.
+static void resolveSizes(func::FuncOp &function) {
+  llvm::DenseSet<CarriedSize> changing;
+  while (true) {
+    auto attempt = cast<func::FuncOp>(function->clone());
+    function->getBlock()->getOperations().insert(Block::iterator(function),
+                                                 attempt);
+    bool isDone = succeeded(SizeResolver(attempt, changing).run());
+    // Each time there is one more of finitely many.
+    (isDone ? function : attempt).erase();
+    if (isDone) {
+      function = attempt;
+      return;
+    }
+  }
+}
+
+/// Lets `loop` carry unchanged what no size depends on, so that its body need
+/// not compute it.
+static void stopCarrying(scf::ForOp loop) {
+  Block *body = loop.getBody();
+  auto yield = cast<scf::YieldOp>(body->getTerminator());
+  llvm::BitVector needed(loop.getNumResults());
+  SmallVector<Value> todo;
+  for (OpResult result : loop.getResults())
+    if (!isa<TensorType>(result.getType()) || !result.use_empty()) {
+      needed.set(result.getResultNumber());
+      todo.push_back(yield.getOperand(result.getResultNumber()));
+    }
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  auto need = [&](Operation *op) {
+    op->walk([&](Operation *inner) {
+      llvm::append_range(todo, inner->getOperands());
+    });
+  };
+  for (Operation &op : *body)
+    if (op.walk([](Operation *inner) {
+            return inner->hasAttr(shapeFunctionAttrName)
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          }).wasInterrupted() &&
+        seen.insert(&op).second)
+      need(&op);
+  while (!todo.empty()) {
+    Value value = todo.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (argument.getOwner() != body || argument.getArgNumber() == 0)
+        continue;
+      unsigned number = argument.getArgNumber() - 1;
+      if (!needed.test(number)) {
+        needed.set(number);
+        todo.push_back(yield.getOperand(number));
+      }
+      continue;
+    }
+    Operation *op = body->findAncestorOpInBlock(*value.getDefiningOp());
+    if (op && seen.insert(op).second)
+      need(op);
+  }
+  for (unsigned i = 0, e = loop.getNumResults(); i != e; ++i)
+    if (!needed.test(i))
+      yield.setOperand(i, loop.getRegionIterArg(i));
+}
+
 /// Erases what no size depends on. Effects don't count here.
 static void eraseUnused(func::FuncOp function) {
+  function.walk<WalkOrder::PreOrder>(stopCarrying);
   bool changed = true;
   while (changed) {
     changed = false;
@@ -254,6 +394,65 @@ static void eraseUnused(func::FuncOp function) {
       op->erase();
       changed = true;
     }
+  }
+}
+
+/// Keeps the checks of sizes and of the elements that say sizes: whoever asks
+/// for sizes is told what is wrong with them.
+static void keepChecks(func::FuncOp function) {
+  Block &body = function.front();
+  for (auto check : body.getOps<cf::AssertOp>()) {
+    SmallVector<Value> todo{check.getArg()};
+    llvm::SmallPtrSet<Operation *, 16> seen;
+    bool isSimple = true;
+    while (isSimple && !todo.empty()) {
+      Operation *op = todo.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second)
+        continue;
+      isSimple = op->getNumRegions() == 0 && isPure(op) &&
+                 !isa<TandemDialect>(op->getDialect());
+      llvm::append_range(todo, op->getOperands());
+    }
+    if (isSimple)
+      check->setAttr(shapeFunctionAttrName, UnitAttr::get(check.getContext()));
+  }
+}
+
+/// Whether the workspace's limit has a say in `condition`.
+static bool asksForLimit(Value condition) {
+  SmallVector<Value> todo{condition};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (isa<TokenLimitOp>(op))
+      return true;
+    if (op->getNumRegions() == 0)
+      llvm::append_range(todo, op->getOperands());
+  }
+  return false;
+}
+
+/// Takes the other branch of each guard: both have results of the same sizes,
+/// and which one runs is not known where sizes are asked for.
+static void takeFallbacks(func::FuncOp function) {
+  SmallVector<scf::IfOp> guards;
+  function.walk([&](scf::IfOp branch) {
+    bool isGuard = branch.elseBlock() &&
+                   branch.getElseRegion()
+                       .walk([](AllReduceOp op) {
+                         return op.getFallback() ? WalkResult::interrupt()
+                                                 : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+    if (isGuard && asksForLimit(branch.getCondition()))
+      guards.push_back(branch);
+  });
+  for (scf::IfOp guard : guards) {
+    OpBuilder builder(guard);
+    guard.getConditionMutable().assign(
+        arith::ConstantIntOp::create(builder, guard.getLoc(), 0, 1));
   }
 }
 
@@ -290,6 +489,8 @@ FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
   function->getBlock()->getOperations().insert(
       std::next(Block::iterator(function)), copy);
 
+  keepChecks(copy);
+  takeFallbacks(copy);
   IRRewriter rewriter(copy.getContext());
   Type dimsType =
       MemRefType::get({ShapedType::kDynamic}, rewriter.getIndexType());
@@ -328,10 +529,7 @@ FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
     hoistFromBranches(copy);
     if (failed(simplify(copy)))
       return failure();
-    if (failed(SizeResolver(copy).run())) {
-      copy.erase();
-      return func::FuncOp();
-    }
+    resolveSizes(copy);
     eraseUnused(copy);
   }
   if (failed(simplify(copy)))

@@ -356,7 +356,8 @@ std::optional<Miss> Matcher::checkTypes(Chain &chain) {
       return Miss{MissReason::GammaTypeUnsupported, toString(type), norm};
   }
   chain.staticTokens = getStaticTokenCount(chain.type.getShape());
-  if (chain.staticTokens == 0)
+  // As little is to be computed for rows without elements.
+  if (chain.staticTokens == 0 || chain.hidden == 0)
     return Miss{MissReason::ZeroTokens, {}, nullptr};
   chain.rows = end;
   return std::nullopt;

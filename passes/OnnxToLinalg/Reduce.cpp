@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -27,7 +28,10 @@ static LogicalResult lowerReduce(NodeLowering &lowering, Results &results) {
   int64_t rank = type.getRank();
   Type elementType = type.getElementType();
   if (elementType.isInteger(1) || (isMean && !isa<FloatType>(elementType)))
-    return lowering.error("reduces elements of a type that it can't");
+    return lowering.error(Twine(isMean ? "takes the mean" : "takes the sum") +
+                          " of " + debugString(elementType) +
+                          " elements, which is not lowered; Cast to a float "
+                          "before");
 
   FailureOr<std::optional<SmallVector<int64_t>>> given =
       lowering.getIntsFromAttrOrInput("axes", 1);

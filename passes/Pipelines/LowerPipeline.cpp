@@ -9,6 +9,7 @@
 #include "tandem/Passes/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
@@ -16,14 +17,54 @@
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::tandem;
 
+namespace {
+/// Turns the choice of a whole tensor into branches. Of two tensors that are
+/// chosen from, each has its own size, which elementwise ops have not.
+struct SplitSelects
+    : public PassWrapper<SplitSelects, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitSelects)
+
+  StringRef getArgument() const override { return "tandem-split-selects"; }
+  StringRef getDescription() const override {
+    return "turn selects of whole tensors into branches";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<scf::SCFDialect>();
+  }
+  void runOnOperation() override {
+    SmallVector<arith::SelectOp> selects;
+    getOperation().walk([&](arith::SelectOp op) {
+      if (isa<TensorType>(op.getType()) &&
+          op.getCondition().getType().isInteger(1))
+        selects.push_back(op);
+    });
+    for (arith::SelectOp op : selects) {
+      OpBuilder builder(op);
+      auto yield = [](Value value) {
+        return [value](OpBuilder &b, Location loc) {
+          scf::YieldOp::create(b, loc, value);
+        };
+      };
+      auto branch = scf::IfOp::create(builder, op.getLoc(), op.getCondition(),
+                                      yield(op.getTrueValue()),
+                                      yield(op.getFalseValue()));
+      op.replaceAllUsesWith(branch.getResult(0));
+      op.erase();
+    }
+  }
+};
+} // namespace
+
 /// Tensors to buffers, results in their places.
 static void addBufferization(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSelects>());
   // arith and math on tensors have no buffers of their own.
   pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createTandemSetDestinations());
@@ -67,10 +108,15 @@ static void addConversion(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
   addArithmetic(pm);
   pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createTandemReturnFailures());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
+  // With the allocator that tandem-return-failures added.
+  FinalizeMemRefToLLVMConversionPassOptions memory;
+  memory.useGenericFunctions = true;
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass(memory));
   pm.addPass(createConvertToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCanonicalizerPass());

@@ -9,6 +9,7 @@
 #include "tandem/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -25,9 +26,6 @@ namespace mlir::tandem {
 
 using namespace mlir;
 using namespace mlir::tandem;
-
-/// Unit attribute of a function whose last result is its status.
-static constexpr StringRef statusAttrName = "tandem.status";
 
 namespace {
 class ToRuntime {
@@ -123,11 +121,12 @@ void ToRuntime::findFunctionsWithStatus(ModuleOp module) {
   SmallVector<func::FuncOp> functions;
   llvm::MapVector<func::FuncOp, SmallVector<func::FuncOp>> callers;
   module.walk([&](func::FuncOp function) {
-    if (function.isExternal() || function->hasAttr(shapeFunctionAttrName))
+    if (function.isExternal())
       return;
-    bool reaches = function.isPublic();
+    bool reaches =
+        function.isPublic() || function->hasAttr(shapeFunctionAttrName);
     function.walk([&](Operation *op) {
-      reaches |= isa<LaunchOp>(op);
+      reaches |= isa<LaunchOp, cf::AssertOp, memref::AllocOp>(op);
       if (auto call = dyn_cast<func::CallOp>(op))
         if (func::FuncOp callee = getCallee(call))
           callers[callee].push_back(function);

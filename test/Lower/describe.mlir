@@ -116,7 +116,13 @@ func.func @two_sizes(%x: tensor<?x8xf32>, %z: tensor<?x8xf32>, %c: i1) -> tensor
 // CHECK-NOT: scf.for
 // CHECK: return
 // CHECK-LABEL: func.func @growing(
-// CHECK-NOT: @growing_result_shapes
+// One that changes it counts along.
+// CHECK-LABEL: func.func @growing_result_shapes(
+// CHECK: %[[D:.*]] = tensor.dim %arg0
+// CHECK: %[[R:.*]] = scf.for {{.*}} iter_args(%[[N:.*]] = %[[D]]) -> (index)
+// CHECK-NEXT: %[[NN:.*]] = affine.apply #{{.*}}(%[[N]])
+// CHECK-NEXT: scf.yield %[[NN]] : index
+// CHECK: memref.store %[[R]]
 func.func @loop(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -134,6 +140,61 @@ func.func @growing(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
     scf.yield %t : tensor<?x8xf32>
   }
   return %r : tensor<?x8xf32>
+}
+
+// Two values change places, and collectives lie in between. Both have the size of
+// one of the arguments in the end.
+// CHECK-LABEL: func.func @swap_result_shapes(
+// CHECK-DAG: %[[X:.*]] = tensor.dim %arg0
+// CHECK-DAG: %[[Y:.*]] = tensor.dim %arg1
+// CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[A:.*]] = %[[X]], %[[B:.*]] = %[[Y]]) -> (index, index)
+// CHECK-NEXT: scf.yield %[[B]], %[[A]]
+// CHECK-NOT: tandem.all_reduce
+// CHECK: memref.store %[[R]]#0
+func.func @swap(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x, %b = %y) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+    %s = tandem.all_reduce %a : tensor<?x8xf32>
+    %t = tandem.all_reduce %b : tensor<?x8xf32>
+    scf.yield %t, %s : tensor<?x8xf32>, tensor<?x8xf32>
+  }
+  return %r#0 : tensor<?x8xf32>
+}
+
+// Of two tensors one is chosen, and its size with it.
+// CHECK-LABEL: func.func @chosen_result_shapes(
+// CHECK-DAG: %[[X:.*]] = tensor.dim %arg0
+// CHECK-DAG: %[[Y:.*]] = tensor.dim %arg1
+// CHECK-NOT: tandem.all_reduce
+// CHECK: %[[R:.*]] = arith.select %arg2, %[[X]], %[[Y]] : index
+// CHECK: memref.store %[[R]]
+func.func @chosen(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %c: i1) -> tensor<?x8xf32> {
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %t = tandem.all_reduce %y : tensor<?x8xf32>
+  %r = arith.select %c, %s, %t : tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// A check of what the sizes are made of is made where they are asked for, too;
+// one of what a collective brings is not.
+// CHECK-LABEL: func.func @checked(
+// CHECK-LABEL: func.func @checked_result_shapes(
+// CHECK: cf.assert %{{.*}}, "rows differ"
+// CHECK-NOT: cf.assert
+// CHECK: return
+func.func @checked(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %m = tensor.dim %y, %c0 : tensor<?x8xf32>
+  %same = arith.cmpi eq, %n, %m : index
+  cf.assert %same, "rows differ"
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %f = tensor.extract %s[%c0, %c0] : tensor<?x8xf32>
+  %zero = arith.constant 0.0 : f32
+  %few = arith.cmpf ole, %f, %zero : f32
+  cf.assert %few, "too much"
+  return %s : tensor<?x8xf32>
 }
 
 // A size that only a collective tells.
@@ -188,7 +249,7 @@ func.func private @private(%x: tensor<?xf32>) -> tensor<?xf32> {
 // INFO-NEXT: function many_guards
 // INFO: function two_sizes
 // INFO: function loop symbol=_mlir_ciface_loop shapes=_mlir_ciface_loop_result_shapes
-// INFO: function growing symbol=_mlir_ciface_growing shapes=None
+// INFO: function growing symbol=_mlir_ciface_growing shapes=_mlir_ciface_growing_result_shapes
 // INFO: function unknown symbol=_mlir_ciface_unknown shapes=None stream=True
 // INFO-NEXT:   argument arg0 f32 [4, 16] [None, None] writable=False
 // INFO-NEXT:   argument arg1 f32 [1] [None] writable=False

@@ -99,6 +99,8 @@ private:
   bool placeArguments();
   bool makeResults();
   bool call();
+  /// Says why the function returned `status`.
+  bool failCall(tandem_status status);
   bool time();
   bool collectResults();
   bool compareResults();
@@ -361,7 +363,9 @@ bool Runner::makeResults() {
   }
   void *dimsPointer = dimsView.descriptor.data();
   packed.push_back(&dimsPointer);
-  function->shapes(packed.data());
+  auto status = static_cast<tandem_status>(function->shapes(packed.data()));
+  if (status != TANDEM_STATUS_OK)
+    return failCall(status);
 
   std::string error;
   size_t next = 0;
@@ -422,13 +426,17 @@ bool Runner::call() {
       return true;
     return fail(message);
   }
+  return failCall(status);
+}
+
+bool Runner::failCall(tandem_status status) {
   outcome.status = status;
   for (const Group &group : groups) {
     tandem_error error = TANDEM_ERROR_INIT;
     if (tandem_workspace_get_failure(group.workspace, &error))
       return fail(error, "'" + function->name + "' failed");
   }
-  message = module.getLastMessage();
+  std::string message = module.getLastMessage();
   return fail("'" + function->name + "' failed: " + tandem_status_name(status) +
               (message.empty() ? "" : ": " + message));
 }

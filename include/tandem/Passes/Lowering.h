@@ -23,6 +23,9 @@ inline constexpr StringRef shapeFunctionAttrName = "tandem.shape_function";
 /// Attribute of an argument that is where a result goes: the result's number.
 inline constexpr StringRef resultArgAttrName = "tandem.result";
 
+/// Unit attribute of a function whose last result is its status.
+inline constexpr StringRef statusAttrName = "tandem.status";
+
 /// Attribute of the module: what its functions take and need, as JSON.
 inline constexpr StringRef moduleInfoAttrName = "tandem.module_info";
 

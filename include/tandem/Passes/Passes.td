@@ -179,7 +179,7 @@ def TandemToRuntime : Pass<"tandem-to-runtime", "::mlir::ModuleOp"> {
     Replaces `tandem.launch` on buffers and `tandem.token_limit` by calls of the
     C ABI (`include/tandem/Runtime/tandem.h`), with their arguments in the
     function's stack frame. Every public function, and every function that
-    reaches such a call, returns an `i32` behind its other results: the status of
+    reaches such a call, a check (`cf.assert`) or an allocation, returns an `i32` behind its other results: the status of
     the first call that failed, or 0. The module's `tandem.module_info` becomes
     the global `@tandem_module_info`.
   }];
@@ -188,6 +188,27 @@ def TandemToRuntime : Pass<"tandem-to-runtime", "::mlir::ModuleOp"> {
                            "::mlir::LLVM::LLVMDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::tandem::TandemDialect"];
+}
+
+def TandemReturnFailures : Pass<"tandem-return-failures", "::mlir::ModuleOp"> {
+  let summary = "return a status where a check or an allocation fails";
+  let description = [{
+    In functions with a status (`tandem-to-runtime`), whose regions are blocks by
+    now (`convert-scf-to-cf`): a `cf.assert` that does not hold, a `memref.alloc`
+    for which there is no memory or whose size in bytes is out of range, and a
+    call of a function that returns a status other than 0 end the function. It
+    frees what the call has allocated and returns the status.
+    `@tandem_module_last_message` returns what was wrong to the same thread.
+
+    Adds the functions by which `finalize-memref-to-llvm` with
+    `use-generic-functions` allocates; they remember which buffers there are.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect",
+                           "::mlir::func::FuncDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::ub::UBDialect"];
 }
 
 def TandemExpandCopies : Pass<"tandem-expand-copies", "::mlir::ModuleOp"> {

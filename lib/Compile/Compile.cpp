@@ -147,7 +147,7 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
   if (code)
     return emitError(loc) << "cannot write '" << dataFile
                           << "': " << code.message();
-  SmallVector<compile::DataSymbol> symbols =
+  FailureOr<SmallVector<compile::DataSymbol>> symbols =
       compile::extractData(module, options.minDataBytes, data);
   data.close();
   if (data.has_error()) {
@@ -156,8 +156,10 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
     return emitError(loc) << "cannot write '" << dataFile
                           << "': " << code.message();
   }
+  if (failed(symbols))
+    return failure();
   std::string text = "\t.section .rodata.tandem,\"a\",%progbits\n";
-  for (const compile::DataSymbol &symbol : symbols)
+  for (const compile::DataSymbol &symbol : *symbols)
     text += ("\t.balign 64\n\t.globl " + symbol.name + "\n\t.hidden " +
              symbol.name + "\n\t.type " + symbol.name + ", %object\n" +
              symbol.name + ":\n\t.incbin \"" + dataFile + "\", " +

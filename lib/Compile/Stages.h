@@ -50,9 +50,10 @@ struct DataSymbol {
 };
 
 /// Takes the data of large constants out of the module, writes it to `os`, and
-/// leaves symbols in its place.
-SmallVector<DataSymbol> extractData(ModuleOp module, uint64_t minBytes,
-                                    raw_ostream &os);
+/// leaves symbols in its place. An error where it is more than an object can
+/// hold.
+FailureOr<SmallVector<DataSymbol>>
+extractData(ModuleOp module, uint64_t minBytes, raw_ostream &os);
 
 /// Writes an object file.
 LogicalResult emitObject(ModuleOp module, StringRef path,

@@ -34,6 +34,16 @@ std::string mlir::tandem::getShapeFunctionName(func::FuncOp function) {
   return (function.getSymName() + "_result_shapes").str();
 }
 
+/// The dims of `type` that are not static.
+static SmallVector<int64_t> getDynamicDims(Type type) {
+  SmallVector<int64_t> dims;
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    for (int64_t i = 0; i < tensor.getRank(); ++i)
+      if (tensor.isDynamicDim(i))
+        dims.push_back(i);
+  return dims;
+}
+
 namespace {
 /// A size of what a loop carries: the loop's number in the function, the
 /// carried value's in the loop, and the dimension.
@@ -128,6 +138,15 @@ void SizeResolver::resolveBranch(scf::IfOp branch) {
 }
 
 bool SizeResolver::reify(Operation *op) {
+  if (op->getNumResults() == 1 && OpTrait::hasElementwiseMappableTraits(op)) {
+    // All have one shape; a select's condition may be a scalar.
+    Value operand = op->getOperands().back();
+    if (!isa<RankedTensorType>(operand.getType()))
+      return false;
+    for (int64_t i : getDynamicDims(op->getResult(0).getType()))
+      sizes[{op->getResult(0), i}] = get(operand, i);
+    return true;
+  }
   struct Listener : public OpBuilder::Listener {
     void notifyOperationInserted(Operation *op,
                                  OpBuilder::InsertPoint) override {
@@ -181,16 +200,6 @@ Value SizeResolver::get(Value tensor, int64_t dim) {
     builder.setInsertionPointAfterValue(index);
   return sizes[{tensor, dim}] =
              tensor::DimOp::create(builder, tensor.getLoc(), tensor, index);
-}
-
-/// The dims of `type` that are not static.
-static SmallVector<int64_t> getDynamicDims(Type type) {
-  SmallVector<int64_t> dims;
-  if (auto tensor = dyn_cast<RankedTensorType>(type))
-    for (int64_t i = 0; i < tensor.getRank(); ++i)
-      if (tensor.isDynamicDim(i))
-        dims.push_back(i);
-  return dims;
 }
 
 void SizeResolver::resolveSelect(arith::SelectOp select) {

@@ -56,10 +56,10 @@ func.func @check(%ok: i1) {
 // CHECK: cf.cond_br %{{.*}}, ^{{.*}}, ^[[SAY]]
 // CHECK: arith.constant 3 : i32
 // LLVM-LABEL: llvm.func @buffers(
-// LLVM-NOT: @malloc
+// LLVM-NOT: llvm.call @malloc
 // LLVM: llvm.call @_mlir_memref_to_llvm_alloc
 // LLVM: llvm.call @_mlir_memref_to_llvm_free
-// LLVM-NOT: @free
+// LLVM-NOT: llvm.call @free
 // LLVM-LABEL: llvm.func internal @tandem_module_release
 func.func @buffers(%n: index, %m: index, %f: f32) {
   %c0 = arith.constant 0 : index

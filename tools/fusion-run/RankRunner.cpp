@@ -341,8 +341,9 @@ bool Runner::makeResults() {
     return true;
   if (!function->shapes)
     return fail("the sizes of the results of '" + function->name +
-                "' depend on what a collective brings; they can't be "
-                "allocated before it runs");
+                "' depend on what a collective brings, and so can't be known "
+                "before it runs; give the results static sizes, or compute "
+                "their sizes from arguments");
   // Sizes are computed from descriptors, and from elements only on the host.
   std::vector<Buffer> hostViews(arguments.size());
   std::vector<void *> pointers(arguments.size()), packed;

@@ -75,6 +75,8 @@ int mlir::tandem::compileModel(StringRef input, StringRef output,
   registerToolDialects(registry);
   registerCompileDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // What an op was lowered to says nothing to who wrote the source.
+  context.printOpOnDiagnostic(false);
   if (isOnnxFileName(input)) {
     ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
       printOnnxDiagnostic(diagnostic, llvm::errs());

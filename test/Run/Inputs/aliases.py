@@ -72,6 +72,35 @@ PROGRAMS = {
         [x, h, g],
         [norm(x + h), np.array([2, 2])],
     ),
+    # Of two tensors of different sizes one is chosen.
+    "chosen": (
+        """func.func @main(%x: tensor<?x8xf32>, %h: tensor<?x8xf32>, %c: i1)
+    -> (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) {
+  %s = tandem.all_reduce %h : tensor<?x8xf32>
+  %v = arith.select %c, %x, %s : tensor<?x8xf32>
+  %w = arith.addf %v, %v : tensor<?x8xf32>
+  return %v, %w, %x : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
+}""",
+        [x, np.concatenate([h, x, h]), no],
+        [np.concatenate([h, x, h]), 2 * np.concatenate([h, x, h]), x],
+    ),
+    # Two values of different sizes change places three times.
+    "swapped": (
+        """func.func @main(%x: tensor<?x8xf32>, %h: tensor<?x8xf32>)
+    -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %v:2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x, %b = %h)
+      -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+    %s = tandem.all_reduce %a : tensor<?x8xf32>
+    scf.yield %b, %s : tensor<?x8xf32>, tensor<?x8xf32>
+  }
+  return %v#0, %v#1 : tensor<?x8xf32>, tensor<?x8xf32>
+}""",
+        [x, np.concatenate([h, x, h])],
+        [np.concatenate([h, x, h]), x],
+    ),
     # arith on tensors.
     "arith": (
         """func.func @main(%x: tensor<2x8xf32>, %h: tensor<2x8xf32>) -> tensor<2x8xf32> {

@@ -60,7 +60,7 @@ func.func @check(%ok: i1) {
 // LLVM: llvm.call @_mlir_memref_to_llvm_alloc
 // LLVM: llvm.call @_mlir_memref_to_llvm_free
 // LLVM-NOT: llvm.call @free
-// LLVM-LABEL: llvm.func internal @tandem_module_release
+// LLVM-LABEL: llvm.func @absurd(
 func.func @buffers(%n: index, %m: index, %f: f32) {
   %c0 = arith.constant 0 : index
   %a = memref.alloc() : memref<8xf32>

@@ -179,9 +179,9 @@ def TandemToRuntime : Pass<"tandem-to-runtime", "::mlir::ModuleOp"> {
     Replaces `tandem.launch` on buffers and `tandem.token_limit` by calls of the
     C ABI (`include/tandem/Runtime/tandem.h`), with their arguments in the
     function's stack frame. Every public function, and every function that
-    reaches such a call, a check (`cf.assert`) or an allocation, returns an `i32` behind its other results: the status of
-    the first call that failed, or 0. The module's `tandem.module_info` becomes
-    the global `@tandem_module_info`.
+    reaches such a call, a check (`cf.assert`) or an allocation, returns an `i32`
+    behind its other results: the status of the first call that failed, or 0. The
+    module's `tandem.module_info` becomes the global `@tandem_module_info`.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",

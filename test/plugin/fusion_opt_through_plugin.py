@@ -26,6 +26,7 @@ PASSES = {
     "convert-scf-to-cf",
     "convert-to-llvm",
     "cse",
+    "finalize-memref-to-llvm",
     "inline",
     "loop-invariant-code-motion",
     "one-shot-bufferize",

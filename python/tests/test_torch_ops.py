@@ -17,6 +17,7 @@ torch = pytest.importorskip(
 
 import tandem.torch as tt  # noqa: E402
 from tandem.runtime import RuntimeFailure, Status  # noqa: E402
+from conftest import ROOT  # noqa: E402
 from torch_ranks import on_ranks  # noqa: E402
 
 HIDDEN, LIMIT = 64, 16
@@ -407,6 +408,23 @@ def test_interpreter_exit(tmp_path):
         out, err = rank.communicate(timeout=120)
         assert (rank.returncode, out) == (0, "32.0\n"), err
         assert "tandem" not in err.lower(), err
+
+
+def test_page(tmp_path):
+    """The program of docs/embedding/pytorch.md, and what the page says it prints."""
+    page = (ROOT / "docs/embedding/pytorch.md").read_text()
+    program, rest = page.split("```python\n")[1].split("```", 1)
+    (tmp_path / "half.py").write_text(program)
+    printed = rest.split("prints\n\n```\n")[1].split("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        + ["--nproc-per-node=2", tmp_path / "half.py"],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, OMP_NUM_THREADS="1"),
+        timeout=500,
+    )
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
 def test_op_checks():

@@ -39,7 +39,8 @@ _ALL_REDUCES = (
 class _Groups:
     """Which groups can serve the all-reduces of a graph, and why others can't."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch_invariant: bool) -> None:
+        self.batch_invariant = batch_invariant
         self.problems: dict[str, tuple[str, str]] = {}
         self.worlds: set[int] = set()
 
@@ -53,14 +54,15 @@ class _Groups:
         self.problems[node.name] = (name, problem)
         return None
 
-    @staticmethod
     def _check(
-        group: _groups.Group | None, name: str, value: torch.Tensor
+        self, group: _groups.Group | None, name: str, value: torch.Tensor
     ) -> str | None:
         if group is None or group.closed:
             return f"there is no group for process group {name!r}"
         if value.device != group.device:
             return f"the tensor is on {value.device}, the group on {group.device}"
+        if self.batch_invariant and not group.batch_invariant:
+            return "the group was made without batch_invariant"
         hidden = value.shape[-1] if value.ndim else 0
         if isinstance(hidden, int) and hidden * value.element_size() > group.row_bytes:
             return f"a row has {hidden * value.element_size()} bytes, more than the group's"
@@ -105,7 +107,7 @@ def fuse_graph(
     FuseOptions(**options)
     if not any(node.target in _ALL_REDUCES for node in graph.nodes):
         return Report(model=name, sites=())
-    groups = _Groups()
+    groups = _Groups(bool(options.get("batch_invariant")))
     emitter = Emitter(graph, name, groups.find)
     world = groups.worlds.pop() if len(groups.worlds) == 1 else None
     context = Context(allow_unregistered_dialects=True)
@@ -115,11 +117,14 @@ def fuse_graph(
         report, model=name, sites=tuple(groups.explain(site) for site in report.sites)
     )
     if report.fused:
+        rewriter = Rewriter(graph, emitter, mlir.graph()["ops"])
         try:
-            Rewriter(graph, emitter, mlir.graph()["ops"]).run()
+            rewriter.plan()
         except CannotApply as error:
             _warn_once(f"{name} stays as it is, for this can't be brought back: {error}")
             report = _withdraw(report, str(error))
+        else:
+            rewriter.apply()
     if module is not None:
         module.recompile()
     return report
@@ -170,7 +175,7 @@ class FusePass(CustomGraphPass):  # type: ignore[misc]
             if before is None:
                 return None  # Then nothing is cached.
         groups = [
-            (g.process_group_name, g.name, g.world, str(g.device), g.row_bytes)
+            (g.process_group_name, g.name, g.world, str(g.device), g.row_bytes, g.batch_invariant)
             for g in _groups.groups()
         ]
         words = (tandem.__version__, _library_key(), sorted(self.options.items()), groups)

@@ -33,13 +33,14 @@ class CannotApply(Exception):
 class _Made:
     """A node that doesn't exist yet."""
 
-    #: Of a result of a fused op: the op and the number. Else a node to copy, or a
-    #: view of ``inputs[0]``.
+    #: "fused", "result" (of ``inputs[0]``), "copy" (of ``source``, with pairs of old
+    #: and new inputs), "view" or "add".
     kind: str
     inputs: list[Any]
     number: int = 0
     source: fx.Node | None = None
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Of a view its shape, of a fused op how many operands of each kind it has.
     sizes: list[int] = dataclasses.field(default_factory=list)
     node: fx.Node | None = None
 
@@ -59,20 +60,18 @@ class Rewriter:
         self.placed: set[fx.Node] = set()
         self.replaced: list[tuple[fx.Node, fx.Node, _Made]] = []
 
-    def run(self) -> int:
-        """Returns the number of fused ops. Raises CannotApply before any change."""
-        fused = 0
-        for op in self.ops:
-            if op["op"] == _FUSED:
-                self._plan_fused(op)
-                fused += 1
-            else:
-                self._plan_other(op)
-        if fused:
-            self._apply()
-        return fused
-
     # --- Planning ---
+
+    def plan(self) -> None:
+        """Follows the module; changes nothing. Raises CannotApply."""
+        for op in self.ops:
+            try:
+                if op["op"] == _FUSED:
+                    self._plan_fused(op)
+                else:
+                    self._plan_other(op)
+            except (LookupError, ValueError) as error:
+                raise CannotApply(f"{op['op']} at {op['location']}: {error!r}") from error
 
     def _inputs(self, op: dict[str, Any]) -> list[Any]:
         values = []
@@ -86,6 +85,10 @@ class Rewriter:
     def _plan_fused(self, op: dict[str, Any]) -> None:
         attributes = op["attributes"]
         made = _Made("fused", self._inputs(op), attributes=attributes)
+        made.sizes = _get_segments(attributes["operandSegmentSizes"])
+        _group(attributes["group"])
+        if any(value is None for value in made.inputs[: sum(made.sizes[:5])]):
+            raise CannotApply(f"{op['op']} at {op['location']} reads what isn't there")
         self.order.append(made)
         for number in range(len(op["types"])):
             result = _Made("result", [made], number)
@@ -156,7 +159,8 @@ class Rewriter:
 
     # --- Applying ---
 
-    def _apply(self) -> None:
+    def apply(self) -> None:
+        """Changes the graph as planned."""
         graph = self.graph
         output = next(node for node in reversed(graph.nodes) if node.op == "output")
         heads = [node for node in graph.nodes if node.op in ("placeholder", "get_attr")]
@@ -197,11 +201,11 @@ class Rewriter:
 
     def _create_fused(self, made: _Made) -> fx.Node:
         attributes = made.attributes
-        segments = [int(n) for n in re.findall(r"\d+", attributes["operandSegmentSizes"].split(":")[1])]
         operands: list[fx.Node | None] = []
         position = 0
-        for size in segments[:5]:
-            operands.append(_node(made.inputs[position]) if size else None)
+        for size in made.sizes[:5]:
+            operand = _node(made.inputs[position]) if size else None
+            operands.append(operand and self._make_contiguous(operand))
             position += size
         input, residual, bias, pre_gamma, gamma = operands
         assert input is not None
@@ -229,6 +233,17 @@ class Rewriter:
             input, residual, gamma, _number(attributes["epsilon"]), _group(attributes["group"])
         )  # fmt: skip
         return self._call(target, arguments, kwargs, input)
+
+    def _make_contiguous(self, node: fx.Node) -> fx.Node:
+        """The op is strict about strides; the ops that it replaces weren't."""
+        if node.meta["val"].is_contiguous():
+            return node
+        return self._call(
+            torch.ops.aten.clone.default,
+            (node,),
+            {"memory_format": torch.contiguous_format},
+            node,
+        )
 
     def _create_result(self, made: _Made) -> fx.Node:
         fused = made.inputs[0]
@@ -262,6 +277,11 @@ def _node(value: Any) -> fx.Node:
     node = value.node if isinstance(value, _Made) else value
     assert isinstance(node, fx.Node)
     return node
+
+
+def _get_segments(text: str) -> list[int]:
+    """The numbers in array<i32: 1, 0, 2>."""
+    return [int(number) for number in re.findall(r"\d+", text.split(":")[1])]
 
 
 def _number(text: str) -> float:

@@ -63,6 +63,8 @@ class Group:
         self.dtype = dtype
         self.hidden: int = sizes["hidden"]
         self.max_tokens: int = sizes["max_tokens"]
+        #: Whether calls may ask for it.
+        self.batch_invariant: bool = sizes["batch_invariant"]
         #: The longest row that a norm may have.
         self.row_bytes = max(self.hidden * dtype.itemsize, MIN_ROW_BYTES)
         self.rank = communicator.rank
@@ -102,7 +104,7 @@ class Group:
                 self.device,
                 self._lock,
                 self.row_bytes,
-                self._sizes["batch_invariant"],
+                self.batch_invariant,
             )
         except BaseException:
             workspace.close()

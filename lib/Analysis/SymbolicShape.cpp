@@ -10,6 +10,7 @@
 
 #include "SymbolicShapeTransfer.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
@@ -201,6 +202,9 @@ void ShapeAnalysis::compute(Value value) {
       }
     }
   }
+  // A size as a scalar is one element.
+  if (value.getDefiningOp<tensor::DimOp>())
+    info.elements = Transfer(*this).apply(cast<OpResult>(value)).elements;
   infos.try_emplace(value, &storage.emplace_back(std::move(info)));
 }
 

@@ -718,13 +718,14 @@ std::optional<Transfer::Dims> Transfer::collapse(tensor::CollapseShapeOp op) {
 }
 
 /// tensor.expand_shape: the one dim of a group that is not static is what the
-/// others leave.
+/// others leave; of several, the op's operands say the sizes.
 std::optional<Transfer::Dims> Transfer::expand(tensor::ExpandShapeOp op) {
   std::optional<Dims> from = dimsOf(op.getSrc());
   if (!from)
     return std::nullopt;
   RankedTensorType type = op.getResultType();
   Dims dims(type.getRank());
+  SmallVector<OpFoldResult> sizes = op.getMixedOutputShape();
   for (auto [source, group] :
        llvm::zip_equal(*from, op.getReassociationIndices())) {
     SmallVector<int64_t, 4> dynamic;
@@ -739,6 +740,12 @@ std::optional<Transfer::Dims> Transfer::expand(tensor::ExpandShapeOp op) {
     if (dynamic.size() == 1 && source && !overflows)
       dims[dynamic.front()] =
           divide(analysis.canonicalize(*source), SymbolicDim::constant(others));
+    for (int64_t i : dynamic) {
+      auto size = dyn_cast<Value>(sizes[i]);
+      const Elements *element = !dims[i] && size ? elementsOf(size) : nullptr;
+      if (element && isSize(element->front()))
+        dims[i] = element->front();
+    }
   }
   return dims;
 }
@@ -764,6 +771,14 @@ Transfer::Result Transfer::apply(OpResult result) {
   }
   if (auto collapseOp = dyn_cast<tensor::CollapseShapeOp>(op)) {
     out.dims = collapse(collapseOp);
+    return out;
+  }
+  if (auto dimOp = dyn_cast<tensor::DimOp>(op)) {
+    std::optional<Dims> dims = dimsOf(dimOp.getSource());
+    std::optional<int64_t> index = dimOp.getConstantIndex();
+    if (dims && index && *index >= 0 &&
+        *index < static_cast<int64_t>(dims->size()) && (*dims)[*index])
+      out.elements = Elements{*(*dims)[*index]};
     return out;
   }
   if (auto expandOp = dyn_cast<tensor::ExpandShapeOp>(op)) {

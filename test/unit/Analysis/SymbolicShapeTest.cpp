@@ -387,7 +387,29 @@ TEST_F(SymbolicShapeTest, CollapsedAndExpanded) {
                        "%z = tensor.cast %w : tensor<?x?x8xf32> to "
                        "tensor<?x4x8xf32>")
                .str())));
-  // Two unknown sizes of one group share what there is in any way.
+  // Of two unknown sizes of one group, what tensor.dim says of them counts.
+  std::string matrix = R"mlir(
+    func.func @f(%a: tensor<?x?x8xf32>, %n: index)
+        -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %d0 = tensor.dim %a, %c0 : tensor<?x?x8xf32>
+      %d1 = tensor.dim %a, %c1 : tensor<?x?x8xf32>
+      %y = tensor.collapse_shape %a [[0, 1], [2]]
+          : tensor<?x?x8xf32> into tensor<?x8xf32>
+      %z = tensor.expand_shape %y [[0, 1], [2]] output_shape [%d0, SIZE, 8]
+          : tensor<?x8xf32> into tensor<?x?x8xf32>
+      return %a, %z : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+    })mlir";
+  auto withSize = [&](StringRef size) {
+    std::string result = matrix;
+    result.replace(result.find("SIZE"), 4, size);
+    return result;
+  };
+  EXPECT_TRUE(isProven(withSize("%d1")));
+  EXPECT_FALSE(isProven(withSize("%d0")));
+  EXPECT_FALSE(isProven(withSize("%n")));
+  // Without it they share what there is in any way.
   EXPECT_FALSE(isProven(
       text((collapse + "%x = tensor.expand_shape %y [[0, 1], [2]] output_shape "
                        "[%n, %m, 8] : tensor<?x8xf32> into tensor<?x?x8xf32>\n"

@@ -14,7 +14,9 @@
 #include "tandem/Passes/Raise.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/RegionGraphTraits.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/DepthFirstIterator.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -63,6 +65,17 @@ bool mlir::tandem::isView(Operation *op) {
          from.getShape().back() == to.getShape().back();
 }
 
+bool mlir::tandem::isReachable(Block *block) {
+  if (block->isEntryBlock())
+    return true;
+  llvm::df_iterator_default_set<Block *, 8> reached;
+  for (Block *next :
+       llvm::depth_first_ext(&block->getParent()->front(), reached))
+    if (next == block)
+      return true;
+  return false;
+}
+
 static bool isSupportedFloat(Type type) {
   return type.isF32() || type.isF16() || type.isBF16();
 }
@@ -105,7 +118,7 @@ private:
   void reportUnfinished(Value value, Stage stage, const Users &users);
   bool normFollows(Value value) const;
   void miss(Stage stage, MissReason reason, Operation *blocker = nullptr,
-            std::string detail = {});
+            std::string detail = {}, StringRef advice = {});
 
   std::optional<Miss> check(Chain &chain);
   std::optional<Miss> checkTypes(Chain &chain);
@@ -124,11 +137,11 @@ private:
 static constexpr unsigned maxDepth = 16, maxCandidates = 16, maxVisited = 64;
 
 void Matcher::miss(Stage stage, MissReason reason, Operation *blocker,
-                   std::string detail) {
+                   std::string detail, StringRef advice) {
   // The miss that got furthest says most.
   if (firstMiss && stage <= missStage)
     return;
-  firstMiss = Miss{reason, std::move(detail), blocker};
+  firstMiss = Miss{reason, std::move(detail), blocker, advice};
   missStage = stage;
 }
 
@@ -310,7 +323,7 @@ void Matcher::reportUnfinished(Value value, Stage stage, const Users &users) {
   }
   if (std::optional<MatchFailure> failure = explainMissingNorm(value))
     return miss(stage, MissReason::NormNotRecognized, failure->blocker,
-                describe(failure->reason).str());
+                describe(failure->reason).str(), getAdvice(failure->reason));
   for (Operation *user : users.ops) {
     OnnxNode node(user);
     if ((node.is("Cast") || node.is("CastLike")) && !isNoop(user))
@@ -348,6 +361,8 @@ std::optional<Miss> Matcher::checkTypes(Chain &chain) {
   if (ShapedType::isDynamic(chain.type.getShape().back()))
     return Miss{MissReason::HiddenDynamic, {}, nullptr};
   chain.hidden = chain.type.getShape().back();
+  if (chain.hidden == 0)
+    return Miss{MissReason::HiddenZero, {}, nullptr};
   for (RMSNormOpInterface norm : {chain.preNorm, chain.norm}) {
     if (!norm)
       continue;
@@ -551,6 +566,8 @@ std::variant<Chain, Miss> Matcher::run() {
                 nullptr};
   if (!isa<RankedTensorType>(allReduce.getReducedResult().getType()))
     return Miss{MissReason::RankUnknown, {}, nullptr};
+  if (!isReachable(block))
+    return Miss{MissReason::Unreachable, {}, nullptr};
   Chain path;
   path.allReduce = allReduce;
   explore(allReduce.getReducedResult(), Stage::Sum, path, /*depth=*/0);

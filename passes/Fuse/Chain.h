@@ -80,6 +80,8 @@ struct Miss {
   MissReason reason;
   std::string detail;
   Operation *blocker = nullptr; ///< the op in the way, may be null
+  /// What to do about just this; empty: what the reason says.
+  StringRef advice = {};
 };
 
 /// Finds the chain that starts at `allReduce`. Nothing is changed.
@@ -103,6 +105,10 @@ bool leadsToNorm(Value value, AllReduceOpInterface allReduce,
 
 /// The all-reduce that `value` is the result of, behind views; null if none.
 AllReduceOpInterface getAllReduceBehind(Value value);
+
+/// Whether control can get to `block` from its region's entry. Where it can't,
+/// an op may read what is computed after it, so that nothing there can move.
+bool isReachable(Block *block);
 
 /// If `op` adds two tensors, broadcasting or not, in any spelling.
 bool isAdd(Operation *op);

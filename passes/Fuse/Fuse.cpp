@@ -12,9 +12,10 @@
 #include "ChainRewriter.h"
 #include "FusedOps.h"
 #include "Guard.h"
-#include "Limits.h"
 #include "MergeAllReduces.h"
 #include "Movability.h"
+#include "OptionText.h"
+#include "Policy.h"
 #include "Signature.h"
 #include "Spelling.h"
 #include "VersionFunction.h"
@@ -58,12 +59,20 @@ struct TandemFusePass
 
   void runOnOperation() override;
 
+  LogicalResult initializeOptions(
+      StringRef options,
+      function_ref<LogicalResult(const Twine &)> errorHandler) override {
+    if (failed(checkFuseOptionText(options, errorHandler)))
+      return failure();
+    return TandemFuseBase::initializeOptions(options, errorHandler);
+  }
+
 private:
   LogicalResult checkOptions();
   void fuseFunction(Operation *function);
   std::vector<Candidate> collect(Operation *function);
+  void noteLookAlike(Operation *op, StringAttr function);
   void match(Candidate &candidate, ShapeAnalysis &shapes);
-  std::optional<Miss> decide(Candidate &candidate);
   bool version(MutableArrayRef<Candidate> candidates, Operation *function,
                ShapeAnalysis &shapes, GuardBuilder &guards);
   void count(MutableArrayRef<Candidate> candidates, ShapeAnalysis &shapes);
@@ -71,41 +80,29 @@ private:
                GuardBuilder &guards);
   bool retry(MutableArrayRef<Candidate> candidates);
   void report(const Candidate &candidate, StringAttr function);
+  void warnOfLookAlikes();
   LogicalResult writeReport();
   LogicalResult checkRequirement();
 
-  std::optional<int64_t> getWorldSize(GroupAttr group) const {
-    if (group.getSize() > 0)
-      return group.getSize();
-    return worldSize > 0 ? std::optional<int64_t>(worldSize) : std::nullopt;
-  }
-
-  std::optional<TuningProfile> profile;
+  std::optional<FusePolicy> policy;
   FusionReport result;
+  /// The first op whose name reads like an all-reduce's.
+  Operation *firstLookAlike = nullptr;
   bool changed = false;
 };
 } // namespace
 
 LogicalResult TandemFusePass::checkOptions() {
-  auto fail = [&](const Twine &message) {
+  TandemFuseOptions options;
+  options.maxTokens = maxTokens;
+  options.limits = limits;
+  options.worldSize = worldSize;
+  options.guard = guard;
+  llvm::Expected<FusePolicy> created = FusePolicy::create(options);
+  if (!created)
     return emitError(UnknownLoc::get(&getContext()))
-           << "tandem-fuse: " << message;
-  };
-  if (maxTokens == 0 || maxTokens < -1)
-    return fail("max-tokens must be positive, or -1 for the runtime's limit "
-                "alone, not " +
-                Twine(maxTokens));
-  if (worldSize < 0)
-    return fail("world-size must be positive, or 0 where it is not known, "
-                "not " +
-                Twine(worldSize));
-  profile.reset();
-  if (limits.empty())
-    return success();
-  llvm::Expected<TuningProfile> loaded = TuningProfile::load(limits);
-  if (!loaded)
-    return fail(llvm::toString(loaded.takeError()));
-  profile = std::move(*loaded);
+           << "tandem-fuse: " << llvm::toString(created.takeError());
+  policy = std::move(*created);
   return success();
 }
 
@@ -115,21 +112,10 @@ static void setMiss(Candidate &candidate, const Miss &miss) {
   candidate.chain.reset();
   candidate.site.reason = miss.reason;
   candidate.site.detail = miss.detail;
+  candidate.site.advice = miss.advice.str();
   if (miss.blocker)
     candidate.site.blockedBy = miss.blocker->getName().getStringRef().str() +
                                " at " + getLocationText(miss.blocker->getLoc());
-}
-
-/// What is known of an all-reduce, or of any op that takes its place.
-static void describeSite(FusionSite &site, GroupAttr group, Type type,
-                         std::optional<int64_t> worldSize) {
-  site.group = group.getName().str();
-  site.worldSize = worldSize;
-  llvm::raw_string_ostream(site.dtype) << getElementTypeOrSelf(type);
-  if (auto shaped = dyn_cast<RankedTensorType>(type);
-      shaped && shaped.getRank() > 0 &&
-      !ShapedType::isDynamic(shaped.getShape().back()))
-    site.hidden = shaped.getShape().back();
 }
 
 /// Where the all-reduce of a fused op stood: the first of the places that were
@@ -139,6 +125,16 @@ static Location getAllReduceLoc(FusedAllReduceNormOp op) {
       fused && !fused.getLocations().empty())
     return fused.getLocations().front();
   return op.getLoc();
+}
+
+void TandemFusePass::noteLookAlike(Operation *op, StringAttr function) {
+  std::string name = getAllReduceLookAlike(op);
+  if (name.empty())
+    return;
+  if (!firstLookAlike)
+    firstLookAlike = op;
+  result.lookAlikes.push_back({function ? function.str() : "",
+                               getLocationText(op->getLoc()), std::move(name)});
 }
 
 /// All-reduces that may fuse, those that fused before, and those that were not
@@ -153,7 +149,7 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
     if (op->getNumResults() > 0)
       describeSite(candidate.site, GroupAttr::getWorld(&getContext()),
                    op->getResult(0).getType(),
-                   getWorldSize(GroupAttr::getWorld(&getContext())));
+                   policy->getWorldSize(GroupAttr::getWorld(&getContext())));
     setMiss(candidate, miss);
   };
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -170,7 +166,7 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
         site.guard = getGuardText(fused).str();
       }
       describeSite(site, fused.getGroupAttr(), fused.getInput().getType(),
-                   getWorldSize(fused.getGroupAttr()));
+                   policy->getWorldSize(fused.getGroupAttr()));
       return WalkResult::advance();
     }
     if (auto allReduce = dyn_cast<AllReduceOpInterface>(op)) {
@@ -178,7 +174,7 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
         GroupAttr group = allReduce.getReductionGroup();
         describeSite(add(op).site, group,
                      allReduce.getReducedResult().getType(),
-                     getWorldSize(group));
+                     policy->getWorldSize(group));
       }
       return WalkResult::skip();
     }
@@ -188,66 +184,31 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
     if (succeeded(matchAllReduce(op, &why)))
       addUnraised(op, {MissReason::AllReduceNotRaised, {}, nullptr});
     else if (why)
-      addUnraised(op, {MissReason::AllReduceNotRaised,
-                       describe(why->reason).str(), why->blocker});
+      addUnraised(op,
+                  {MissReason::AllReduceNotRaised, describe(why->reason).str(),
+                   why->blocker, getAdvice(why->reason)});
+    else
+      noteLookAlike(op, SymbolTable::getSymbolName(function));
     return WalkResult::advance();
   });
   return candidates;
-}
-
-/// Applies limits and options to a chain that was found.
-std::optional<Miss> TandemFusePass::decide(Candidate &candidate) {
-  Chain &chain = *candidate.chain;
-  FusionSite &site = candidate.site;
-  GroupAttr group = chain.allReduce.getReductionGroup();
-  candidate.limit = {group, chain.hidden, chain.type.getElementType(),
-                     std::nullopt};
-  std::optional<int64_t> &given = candidate.limit.given;
-  if (maxTokens > 0)
-    given = maxTokens;
-  if (profile) {
-    std::optional<int64_t> limit =
-        profile->lookup(chain.hidden, site.dtype, getWorldSize(group));
-    if (!limit || *limit <= 0)
-      return Miss{MissReason::NoLimitInProfile,
-                  "hidden " + std::to_string(chain.hidden) + ", " + site.dtype,
-                  nullptr};
-    given = given ? std::min(*given, *limit) : *limit;
-  }
-  if (given && chain.staticTokens && *chain.staticTokens > *given)
-    return Miss{MissReason::StaticTokensExceedLimit,
-                std::to_string(*chain.staticTokens) + " tokens, limit " +
-                    std::to_string(*given),
-                nullptr};
-  bool compares = !chain.comparedDims.empty();
-  if (guard == GuardKind::None && compares)
-    return Miss{MissReason::ResidualShapeUnproven, {}, chain.getAdd()};
-  site.hidden = chain.hidden;
-  site.pattern = chain.getPatternName().str();
-  site.merged = candidate.locs.size() > 1;
-  site.guarded =
-      guard != GuardKind::None && (compares || !(given && chain.staticTokens));
-  if (site.guarded) {
-    site.guard =
-        "tokens <= " + (given ? std::to_string(*given) : "token_limit");
-    if (compares)
-      site.guard += " and the residual has the sum's shape";
-  }
-  return std::nullopt;
 }
 
 void TandemFusePass::match(Candidate &candidate, ShapeAnalysis &shapes) {
   auto allReduce = dyn_cast<AllReduceOpInterface>(candidate.op);
   if (!allReduce)
     return;
-  if (getWorldSize(allReduce.getReductionGroup()) == 1)
+  if (policy->getWorldSize(allReduce.getReductionGroup()) == 1)
     return setMiss(candidate, {MissReason::WorldSizeOne, {}, nullptr});
   std::variant<Chain, Miss> found = matchChain(allReduce, shapes);
   if (auto *miss = std::get_if<Miss>(&found))
     return setMiss(candidate, *miss);
   candidate.chain = std::move(std::get<Chain>(found));
-  if (std::optional<Miss> miss = decide(candidate))
-    setMiss(candidate, *miss);
+  FusionSite &site = candidate.site;
+  if (std::optional<Miss> miss =
+          policy->decide(*candidate.chain, site, candidate.limit))
+    return setMiss(candidate, *miss);
+  site.merged = candidate.locs.size() > 1;
 }
 
 /// Finds out which chains work on equally many tokens.
@@ -305,7 +266,7 @@ bool TandemFusePass::rewrite(MutableArrayRef<Candidate> candidates,
     anyFused = true;
   }
   // Only now, since any of them may belong to a chain that came later.
-  eraseIfDead(orphans);
+  eraseIfDead(rewriter, orphans);
   changed |= anyFused;
   return anyFused;
 }
@@ -324,6 +285,7 @@ bool TandemFusePass::retry(MutableArrayRef<Candidate> candidates) {
     if (site.fused)
       continue;
     site.detail.clear();
+    site.advice.clear();
     site.blockedBy.clear();
     match(candidate, shapes);
     if (candidate.chain && !claimed.insert(candidate.chain->norm).second)
@@ -364,6 +326,7 @@ void TandemFusePass::fuseFunction(Operation *function) {
     if (mergeAllReduces && !candidate.chain &&
         candidate.site.reason == MissReason::SumOfAllReduces) {
       candidate.site.reason = MissReason::AllReducesNotMerged;
+      candidate.site.advice.clear();
       auto obstacle = merged.obstacles.find(candidate.op);
       candidate.site.detail = obstacle == merged.obstacles.end()
                                   ? "they are not added to each other alone"
@@ -410,13 +373,33 @@ void TandemFusePass::report(const Candidate &candidate, StringAttr function) {
         reason += ": " + site.detail;
       remark::missed(place, opts(tandem::getName(site.reason)))
           << remark::reason("{0}", reason)
-          << remark::suggest("{0}", getAdvice(site.reason))
+          << remark::suggest("{0}", site.getSuggestion())
           << remark::metric("blocked_by", site.blockedBy.empty()
                                               ? std::string("none")
                                               : site.blockedBy);
     }
     result.sites.push_back(std::move(site));
   }
+}
+
+/// Fusion may have passed by all-reduces that it does not know as such, and
+/// then the count of all-reduces would mislead.
+void TandemFusePass::warnOfLookAlikes() {
+  if (result.lookAlikes.empty())
+    return;
+  InFlightDiagnostic diagnostic =
+      emitWarning(firstLookAlike->getLoc())
+      << "tandem-fuse: " << result.lookAlikes.size()
+      << " op(s) named like an all-reduce are in no spelling that is known, "
+         "and are left as they are";
+  constexpr unsigned maxNamed = 10;
+  unsigned named = 0;
+  for (const AllReduceLookAlike &lookAlike : result.lookAlikes)
+    if (named++ < maxNamed)
+      diagnostic << "; " << lookAlike.location << ": " << lookAlike.op;
+  if (named > maxNamed)
+    diagnostic << "; and " << named - maxNamed << " more";
+  diagnostic << "; known are " << getAllReduceSpellings();
 }
 
 LogicalResult TandemFusePass::writeReport() {
@@ -464,6 +447,8 @@ void TandemFusePass::runOnOperation() {
     return signalPassFailure();
   ModuleOp module = getOperation();
   result = {};
+  result.file = reportFile;
+  firstLookAlike = nullptr;
   changed = false;
   if (auto file = module.getLoc()->findInstanceOf<FileLineColLoc>())
     result.model = file.getFilename().str();
@@ -478,6 +463,7 @@ void TandemFusePass::runOnOperation() {
   for (Operation *function : functions)
     fuseFunction(function);
   fuseFunction(module);
+  warnOfLookAlikes();
 
   if (changed) {
     writeSignature(module);

@@ -86,7 +86,7 @@ static void writeSite(llvm::json::OStream &json, const FusionSite &site) {
         message += ": " + site.detail;
       json.attribute("message", llvm::json::fixUTF8(message));
       orNull("blocked_by", site.blockedBy);
-      json.attribute("suggestion", getAdvice(site.reason));
+      json.attribute("suggestion", site.getSuggestion());
     }
     json.attribute("group", llvm::json::fixUTF8(site.group));
     numberOrNull("hidden", site.hidden);
@@ -109,6 +109,16 @@ void FusionReport::writeJSON(llvm::raw_ostream &os) const {
     json.attributeArray("sites", [&] {
       for (const FusionSite &site : sites)
         writeSite(json, site);
+    });
+    if (lookAlikes.empty())
+      return;
+    json.attributeArray("look_alikes", [&] {
+      for (const AllReduceLookAlike &lookAlike : lookAlikes)
+        json.object([&] {
+          json.attribute("function", llvm::json::fixUTF8(lookAlike.function));
+          json.attribute("location", llvm::json::fixUTF8(lookAlike.location));
+          json.attribute("op", llvm::json::fixUTF8(lookAlike.op));
+        });
     });
   });
   os << '\n';

@@ -110,6 +110,8 @@ std::variant<Pair, std::string> Merger::match(Operation *op,
     return "the two are not proven to be of one shape";
   if (first == second)
     return "both are the same one";
+  if (!isReachable(add->getBlock()))
+    return "nothing branches to their block";
   auto a = getSide(add, add.getLhs()), b = getSide(add, add.getRhs());
   for (auto &side : {a, b})
     if (auto *why = std::get_if<std::string>(&side))

@@ -234,7 +234,8 @@ bool mlir::tandem::mayPassCollective(Operation *op) {
   return true;
 }
 
-void mlir::tandem::eraseIfDead(llvm::SetVector<Operation *> &worklist) {
+void mlir::tandem::eraseIfDead(RewriterBase &rewriter,
+                               llvm::SetVector<Operation *> &worklist) {
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();
     if (!op->use_empty() || op->hasTrait<OpTrait::IsTerminator>() ||
@@ -246,6 +247,6 @@ void mlir::tandem::eraseIfDead(llvm::SetVector<Operation *> &worklist) {
             producer && !op->isAncestor(producer))
           worklist.insert(producer);
     });
-    op->erase();
+    rewriter.eraseOp(op);
   }
 }

@@ -9,7 +9,7 @@
 #ifndef TANDEM_PASSES_FUSE_MOVABILITY_H
 #define TANDEM_PASSES_FUSE_MOVABILITY_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::tandem {
@@ -21,7 +21,8 @@ bool mayPassCollective(Operation *op);
 
 /// Erases every op in `worklist` that has no uses and no effects, and then
 /// whatever becomes unused by that. Empties the list.
-void eraseIfDead(llvm::SetVector<Operation *> &worklist);
+void eraseIfDead(RewriterBase &rewriter,
+                 llvm::SetVector<Operation *> &worklist);
 
 } // namespace mlir::tandem
 

@@ -60,9 +60,9 @@ func.func @NoNormConsumer_scalar(%x: tensor<f32>) -> tensor<f32> {
 // CHECK-NEXT: "reason": "NormNotRecognized"
 // CHECK-NEXT: "message": "what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm"
 // CHECK-NEXT: "blocked_by": "onnx.LayerNormalization at {{.*}}:[[# @LINE + 5]]:8"
-// CHECK-NEXT: "suggestion": "see docs/raise.md for the forms that are recognised"
+// CHECK-NEXT: "suggestion": "nothing: a LayerNorm is not fused, only RMSNorm is"
 func.func @NormNotRecognized(%x: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
-  // expected-remark-re@below {{[Missed] NormNotRecognized | Category:tandem-fuse | Function=NormNotRecognized | Reason="what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm", Suggestion="see docs/raise.md for the forms that are recognised", blocked_by="onnx.LayerNormalization at {{[^"]+}}"}}
+  // expected-remark-re@below {{[Missed] NormNotRecognized | Category:tandem-fuse | Function=NormNotRecognized | Reason="what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm", Suggestion="nothing: a LayerNorm is not fused, only RMSNorm is", blocked_by="onnx.LayerNormalization at {{[^"]+}}"}}
   %s = tandem.all_reduce %x : tensor<?x8xf32>
   %y = "onnx.LayerNormalization"(%s, %g) {axis = -1 : si64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
   return %y : tensor<?x8xf32>
@@ -357,11 +357,29 @@ func.func @AllReduceNotRaised(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // CHECK-NEXT: "reason": "AllReduceNotRaised"
 // CHECK-NEXT: "message": "the all-reduce is still in its source's form: it reduces several tensors at once"
 // CHECK-NEXT: "blocked_by": "onnx.Custom at {{.*}}:[[# @LINE + 4]]:10"
-// CHECK-NEXT: "suggestion": "run tandem-raise first; docs/raise.md lists the forms that it takes"
+// CHECK-NEXT: "suggestion": "give each tensor an all-reduce of its own"
 func.func @AllReduceNotRaised_several_inputs(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
-  // expected-remark-re@below {{[Missed] AllReduceNotRaised | Category:tandem-fuse | Function=AllReduceNotRaised_several_inputs | Reason="the all-reduce is still in its source's form: it reduces several tensors at once", Suggestion="run tandem-raise first; docs/raise.md lists the forms that it takes", blocked_by="onnx.Custom at {{[^"]+}}"}}
+  // expected-remark-re@below {{[Missed] AllReduceNotRaised | Category:tandem-fuse | Function=AllReduceNotRaised_several_inputs | Reason="the all-reduce is still in its source's form: it reduces several tensors at once", Suggestion="give each tensor an all-reduce of its own", blocked_by="onnx.Custom at {{[^"]+}}"}}
   %s:2 = "onnx.Custom"(%x, %x) {function_name = "NcclAllReduce", domain_name = "com.microsoft"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
   return %s#0 : tensor<?x8xf32>
+}
+
+// A loop of blocks that nothing enters; there an op may read what stands after
+// it.
+// CHECK: "function": "Unreachable"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 10]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "Unreachable"
+// CHECK-NEXT: "message": "the all-reduce stands in a block that nothing branches to"
+// CHECK-NEXT: "blocked_by": null
+// CHECK-NEXT: "suggestion": "remove that block, as canonicalize does"
+func.func @Unreachable(%x: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
+  return %x : tensor<?x8xf32>
+^bb1:
+  // expected-remark-re@below {{[Missed] Unreachable | Category:tandem-fuse | Function=Unreachable | Reason="the all-reduce stands in a block that nothing branches to", Suggestion="remove that block, as canonicalize does", blocked_by=none}}
+  %s = tandem.all_reduce %y : tensor<?x8xf32>
+  %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  cf.br ^bb1
 }
 
 // The sum is broadcast along the second dimension.
@@ -519,6 +537,21 @@ func.func @HiddenDynamic(%x: tensor<?x?xf32>, %g: tensor<8xf32>) -> tensor<?x?xf
   %s = tandem.all_reduce %x : tensor<?x?xf32>
   %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<?x?xf32>, tensor<8xf32>
   return %y : tensor<?x?xf32>
+}
+
+// No elements in a row. No guard may ask for the limit of such rows.
+// CHECK: "function": "HiddenZero"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "HiddenZero"
+// CHECK-NEXT: "message": "the last dimension is 0"
+// CHECK-NEXT: "blocked_by": null
+// CHECK-NEXT: "suggestion": "nothing: there is nothing to compute"
+func.func @HiddenZero(%x: tensor<?x0xf32>, %g: tensor<0xf32>) -> tensor<?x0xf32> {
+  // expected-remark-re@below {{[Missed] HiddenZero | Category:tandem-fuse | Function=HiddenZero | Reason="the last dimension is 0", Suggestion="nothing: there is nothing to compute", blocked_by=none}}
+  %s = tandem.all_reduce %x : tensor<?x0xf32>
+  %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<?x0xf32>, tensor<0xf32>
+  return %y : tensor<?x0xf32>
 }
 
 // f64.

@@ -9,6 +9,8 @@
 #ifndef TANDEM_PASSES_FUSIONOPTIONS_H
 #define TANDEM_PASSES_FUSIONOPTIONS_H
 
+#include "llvm/ADT/StringRef.h"
+
 namespace mlir::tandem {
 
 /// Where a fused chain's token count is checked.
@@ -23,6 +25,10 @@ enum class RequireKind {
   Nothing, ///< a missed fusion is only reported
   All      ///< any all-reduce that did not fuse
 };
+
+/// Whether `tandem-fuse` has an option of this name, for tools that want to
+/// say where it goes.
+bool isFuseOption(llvm::StringRef name);
 
 } // namespace mlir::tandem
 

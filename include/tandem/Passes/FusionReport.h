@@ -54,12 +54,28 @@ struct FusionSite {
   MissReason reason = MissReason::NoNormConsumer;
   std::string detail;    ///< what exactly, may be empty
   std::string blockedBy; ///< the op in the way and its place, may be empty
+  std::string advice;    ///< for just this case; may be empty
+
+  /// What to do about a miss.
+  llvm::StringRef getSuggestion() const {
+    return advice.empty() ? getAdvice(reason) : llvm::StringRef(advice);
+  }
+};
+
+/// An op that reads like an all-reduce, in a spelling that is not known. It is
+/// no site: what it does is anyone's guess.
+struct AllReduceLookAlike {
+  std::string function; ///< symbol of the function it stands in
+  std::string location; ///< where the source has it
+  std::string op;       ///< its name, as "AllReduce of domain my.ops"
 };
 
 /// All sites of a module, in the order in which they execute.
 struct FusionReport {
   std::string model; ///< file that the module came from
+  std::string file;  ///< where the report is written; empty if nowhere
   std::vector<FusionSite> sites;
+  std::vector<AllReduceLookAlike> lookAlikes;
 
   size_t getNumFused() const;
   size_t getNumGuarded() const;

@@ -64,6 +64,10 @@ StringRef describe(Mismatch mismatch);
 /// The name of the enumerator, for programs. Lives forever.
 StringRef stringify(Mismatch mismatch);
 
+/// One clause that says what to do about it; empty where only docs/raise.md
+/// helps. Lives forever.
+StringRef getAdvice(Mismatch mismatch);
+
 /// A reason, and the op that is in the way.
 struct MatchFailure {
   Mismatch reason = Mismatch::NotANorm;
@@ -119,6 +123,14 @@ FailureOr<RMSNormMatch> matchRMSNorm(Operation *root,
 /// could not be raised.
 FailureOr<AllReduceMatch>
 matchAllReduce(Operation *op, std::optional<MatchFailure> *why = nullptr);
+
+/// The op's own name where it reads like an all-reduce's, though none of the
+/// spellings that are known: "AllReduce of domain my.ops". Empty for all other
+/// ops, those included that `matchAllReduce` knows.
+std::string getAllReduceLookAlike(Operation *op);
+
+/// The spellings that are known, as a list in one line. Lives forever.
+StringRef getAllReduceSpellings();
 
 /// Matches an element-wise sum of two float tensors of one shape.
 FailureOr<AddMatch> matchAdd(Operation *op, ShapeAnalysis &shapes);

@@ -156,11 +156,9 @@ FailureOr<std::optional<FusionCount>> mlir::tandem::runOnModel(
   std::optional<FusionCount> count;
   context.getOrLoadDialect<TandemDialect>()->setFusionReportHandler(
       [&count](const FusionReport &report) {
-        // A second run reports again what the first has missed.
         if (!count)
           count.emplace();
-        count->fused += report.getNumFused();
-        count->missed = report.getNumMissed();
+        count->add(report);
       });
 
   DefaultTimingManager timingManager;

@@ -9,11 +9,12 @@
 #ifndef TANDEM_TOOLS_FUSIONOPT_MODELDRIVER_H
 #define TANDEM_TOOLS_FUSIONOPT_MODELDRIVER_H
 
+#include "../common/Summary.h"
+
 #include "tandem/Export/OnnxExport.h"
 
 #include "mlir/Support/LLVM.h"
 
-#include <cstddef>
 #include <optional>
 
 namespace mlir {
@@ -22,12 +23,6 @@ class MlirOptMainConfig;
 
 namespace tandem {
 struct OnnxImportOptions;
-
-/// What became of a model's all-reduces.
-struct FusionCount {
-  size_t fused = 0;
-  size_t missed = 0;
-};
 
 /// Does for ONNX models what MlirOptMain does for MLIR text: reads the file
 /// `path` (`isModel`: an ONNX model; else MLIR), runs the passes that `config`

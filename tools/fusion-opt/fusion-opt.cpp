@@ -16,6 +16,7 @@
 
 #include "../common/ExportFlags.h"
 #include "../common/OutputFile.h"
+#include "../common/Summary.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -31,7 +32,9 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -107,6 +110,45 @@ static LogicalResult checkPasses(const MlirOptMainConfig &config,
   return config.setupPassPipeline(pm);
 }
 
+/// Checks the filters of remarks, since one that is mistyped shows nothing and
+/// looks as if there were nothing to show.
+static LogicalResult checkRemarkFilters(const MlirOptMainConfig &config) {
+  static constexpr StringLiteral category("tandem-fuse");
+  bool matches = false;
+  std::string all;
+  for (const std::string &filter :
+       {config.getRemarksAllFilter(), config.getRemarksPassedFilter(),
+        config.getRemarksFailedFilter(), config.getRemarksMissedFilter(),
+        config.getRemarksAnalyseFilter()}) {
+    if (filter.empty())
+      continue;
+    llvm::Regex regex(filter);
+    std::string error;
+    if (!regex.isValid(error))
+      return fail("the filter of remarks '" + filter +
+                  "' is no regular expression: " + error);
+    matches |= regex.match(category);
+    all += all.empty() ? "'" + filter + "'" : ", '" + filter + "'";
+  }
+  if (!all.empty() && !matches)
+    llvm::errs() << "fusion-opt: warning: the filter of remarks " << all
+                 << " matches none of Tandem's; their category is " << category
+                 << '\n';
+  return success();
+}
+
+/// Says what is written where the output's name asks for something else.
+static void noteOutputFormat(StringRef path, const MlirOptMainConfig &config) {
+  StringRef extension = llvm::sys::path::extension(path);
+  if (extension.empty() || extension == ".mlir" || extension == ".mlirbc" ||
+      extension == ".onnx" || extension == ".txt" ||
+      config.shouldEmitBytecode() || path.starts_with("/dev/"))
+    return;
+  llvm::errs() << "fusion-opt: warning: '" << path
+               << "' gets MLIR text; names that end in .mlirbc get bytecode, "
+                  "and those in .onnx an ONNX model\n";
+}
+
 static LogicalResult run(StringRef input, StringRef outputPath,
                          DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
@@ -124,6 +166,8 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   if (outputPath.ends_with(".mlirbc"))
     config.emitBytecode(true);
 
+  if (failed(checkRemarkFilters(config)))
+    return failure();
   if (input == "-" && llvm::sys::Process::StandardInIsUserInput())
     llvm::errs() << "(reading MLIR from standard input; fusion-opt --help "
                     "says what else there is)\n";
@@ -151,6 +195,8 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   if (failed(output.open(outputPath, error)))
     return fail(error);
   std::optional<FusionCount> count;
+  if (isModel)
+    noteOutputFormat(outputPath, config);
   if (isModel || writesModel) {
     contents.reset();
     OnnxExportOptions exportOptions = getExportFlags(outputPath);
@@ -172,10 +218,12 @@ static LogicalResult run(StringRef input, StringRef outputPath,
   }
   if (failed(output.commit(error)))
     return fail(error);
-  if (count)
-    llvm::errs() << "fused " << count->fused << " of "
-                 << count->fused + count->missed << " all-reduces ("
-                 << count->missed << " missed)\n";
+  if (count) {
+    count->isExplained |= config.shouldEmitRemarks();
+    printSummary("fusion-opt", *count,
+                 "run it with --remarks-filter=tandem-fuse, or with "
+                 "--tandem-fuse-pipeline=\"report=FILE\"");
+  }
   return success();
 }
 
@@ -191,6 +239,12 @@ int main(int argc, char **argv) {
       return 0;
     }
   }
+  // The command line's parser would only say that it knows no such argument.
+  if (std::string option = findFuseOption(ArrayRef(argv + 1, argv + argc));
+      !option.empty())
+    return asMainReturnCode(fail(option +
+                                 " is for the pass tandem-fuse: write " +
+                                 "--tandem-fuse-pipeline=\"" + option + "\""));
   registerExportFlags();
   llvm::cl::SetVersionPrinter(printVersion);
   auto [input, output] = registerAndParseCLIOptions(

@@ -8,6 +8,8 @@
 
 #include "CompileModel.h"
 
+#include "../common/Summary.h"
+
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -40,13 +42,11 @@ static LogicalResult fuse(ModuleOp module, StringRef options) {
   };
   if (failed(pass->initializeOptions(options, report)))
     return failure();
-  size_t fused = 0, missed = 0;
+  FusionCount count;
   module.getContext()
       ->getOrLoadDialect<TandemDialect>()
-      ->setFusionReportHandler([&](const FusionReport &result) {
-        fused = result.getNumFused();
-        missed = result.getNumMissed();
-      });
+      ->setFusionReportHandler(
+          [&](const FusionReport &result) { count.add(result); });
   PassManager pm(module.getContext());
   pm.addPass(createTandemRaise());
   pm.addPass(std::move(pass));
@@ -54,9 +54,11 @@ static LogicalResult fuse(ModuleOp module, StringRef options) {
   module.getContext()
       ->getOrLoadDialect<TandemDialect>()
       ->setFusionReportHandler({});
-  if (succeeded(result) && fused + missed)
-    llvm::errs() << "fused " << fused << " of " << fused + missed
-                 << " all-reduces (" << missed << " missed)\n";
+  // A block without all-reduces is compiled like any other.
+  if (succeeded(result) && count.fused + count.missed)
+    printSummary("fusion-translate", count,
+                 "run fusion-opt on it with --remarks-filter=tandem-fuse, or "
+                 "add report=FILE to --fuse-options");
   return result;
 }
 

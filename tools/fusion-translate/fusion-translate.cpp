@@ -13,6 +13,7 @@
 
 #include "../common/ExportFlags.h"
 #include "../common/OutputFile.h"
+#include "../common/Summary.h"
 #include "CompileModel.h"
 
 #include "tandem/Import/OnnxImport.h"
@@ -215,6 +216,13 @@ int main(int argc, char **argv) {
     }
   }
 
+  // The command line's parser would only say that it knows no such argument.
+  if (std::string option = findFuseOption(ArrayRef(argv + 1, argv + argc));
+      !option.empty())
+    return fail(option +
+                " is for the pass tandem-fuse: with --compile write "
+                "--fuse-options=\"" +
+                option + "\"; fusion-opt fuses too (see fusion-opt --help)");
   llvm::cl::opt<bool> importOnnx("import-onnx",
                                  llvm::cl::desc("Read an ONNX model"));
   llvm::cl::opt<bool> exportOnnxFlag("export-onnx",

@@ -254,6 +254,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tandem_workspace_set_fusion": (c_int32, [c_void_p, c_int32, POINTER(_Error)]),
     "tandem_workspace_get_counters": (c_int32, [c_void_p, POINTER(_Counters)]),
     "tandem_workspace_get_failure": (c_int32, [c_void_p, POINTER(_Error)]),
+    "tandem_workspace_get_defaults": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_workspace_get_hang_dump": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_fused_all_reduce_norm": (c_int32, [c_void_p, POINTER(_NormArgs)]),
     "tandem_all_reduce": (c_int32, [c_void_p, POINTER(_AllReduceArgs)]),
@@ -599,6 +600,15 @@ class Workspace(_Object):
                 )
             )
         return {name: getattr(counters, name) for name, *_ in _Counters._fields_[1:]}
+
+    def defaults(self) -> str:
+        """Where the fused path's limit comes from, and which defaults are used."""
+        text = ctypes.create_string_buffer(512)
+        with self._use() as handle:
+            _check(
+                library().tandem_workspace_get_defaults(handle, text, len(text))
+            )
+        return text.value.decode("utf-8", "replace")
 
     def hang_dump(self) -> str:
         """What each rank last called, a line each, to find out who hangs (CUDA)."""

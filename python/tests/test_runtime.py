@@ -121,6 +121,9 @@ def test_queries():
     workspace = make_workspace(max_blocks=4)
     assert workspace.info().fused and workspace.token_limit(8, DType.F32) == 4
     assert isinstance(workspace.hang_dump(), str)
+    assert workspace.defaults() == (
+        "limit: what fits; defaults: there is one way alone"
+    )
     workspace.set_fusion(False)
     assert workspace.token_limit(8, DType.F32) == -1
 

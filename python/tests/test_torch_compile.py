@@ -349,6 +349,8 @@ def misses(rank):
             with pytest.raises(TypeError, match=next(iter(bad))):
                 tt.fuse_graph(module, **bad)
         assert tt.fuse_graph(module, max_tokens=6).fused == 1
+        with pytest.raises(TypeError, match="graph is NoneType"):
+            tt.fuse_graph(None)
     # Without a group that can serve.
     module = trace(plain, make_inputs(rank, torch.bfloat16, 2, 3))
     (site,) = tt.fuse_graph(module).sites

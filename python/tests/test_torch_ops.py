@@ -165,6 +165,8 @@ def bad_calls(rank):
     call = tt.fused_all_reduce_add_rms_norm
     in_place = tt.fused_all_reduce_add_rms_norm_
     meta = torch.empty(4, HIDDEN, device="meta", dtype=x.dtype)
+    freed = x.clone()
+    freed.untyped_storage().resize_(0)
     for kind, text, bad in (
         (RuntimeError, "no group 'tp' .there is '0'", lambda: call(x, x, gamma, 1e-5, "tp")),
         (TypeError, "group is int", lambda: call(x, x, gamma, 1e-5, 5)),
@@ -194,6 +196,9 @@ def bad_calls(rank):
         (ValueError, "residual, which is written to, overlaps input",
          lambda: in_place(x, x, gamma, 1e-5, group)),
         (ValueError, "input must be contiguous", lambda: tt.all_reduce(x.t(), group)),
+        (ValueError, "memory of input has been freed", lambda: tt.all_reduce(freed, group)),
+        (ValueError, "memory of an operand", lambda: call(x, freed, gamma, 1e-5, group)),
+        (NotImplementedError, "SparseCPU", lambda: tt.all_reduce(x.to_sparse(), group)),
         (Exception, "meta|Meta", lambda: call(x, meta, gamma, 1e-5, group)),
         (Exception, "Tensor", lambda: call([1.0], x, gamma, 1e-5, group)),
     ):
@@ -205,6 +210,8 @@ def bad_calls(rank):
         with pytest.raises(RuntimeError, match="input requires grad"):
             tt.all_reduce(x.clone().requires_grad_(), group)
         call(x, x, gamma, 1e-5, group)  # Nobody wants a gradient.
+    empty = FUSED.norm(x[:, :0], None, gamma[:0], 1e-5, "0")
+    assert empty.shape == (4, 0)
     # None of this has disturbed the group.
     assert torch.equal(tt.all_reduce(torch.ones(2, 3), group), torch.full((2, 3), 2.0))
     assert group.counters()["failed"] == 0
@@ -231,6 +238,7 @@ def bad_groups(rank):
         (TypeError, "dtype is torch.float64", {"dtype": torch.float64}),
         (TypeError, "dtype is 'bf16'", {"dtype": "bf16"}),
         (TypeError, "float", {"max_tokens": 1.5}),
+        (TypeError, "name is int", {"name": 5}),
         (ValueError, "device is meta", {"device": "meta"}),
         (RuntimeFailure, "hidden is 0", {"hidden": 0}),
     ):

@@ -100,6 +100,8 @@ def fuse_graph(
     """
     module = graph if isinstance(graph, fx.GraphModule) else None
     graph = graph.graph if isinstance(graph, fx.GraphModule) else graph
+    if not isinstance(graph, fx.Graph):
+        raise TypeError(f"graph is {type(graph).__name__}, not a Graph or GraphModule")
     name = f"graph {next(_numbers)}" if name is None else name
     for fixed in ("guard", "world_size"):
         if fixed in options:

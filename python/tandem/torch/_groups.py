@@ -338,6 +338,8 @@ def init_group(
     failure: Exception | None = None
     try:
         # Whatever fails here fails on all ranks, for they wait for each other.
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name is {type(name).__name__}, not str")
         told["name"] = name = name or process_group.group_name
         picked = _pick_device(device, process_group)
         told["device"] = picked.type

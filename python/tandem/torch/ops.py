@@ -152,6 +152,10 @@ def _run(
         results.append(torch.empty_like(results[0]))
         sum_view = (results[-1].data_ptr(), hidden)
     if elements:
+        # The runtime takes null for an operand that isn't there.
+        operands = (input, residual, gamma, bias, pre_gamma)
+        if any(tensor is not None and not tensor.data_ptr() for tensor in operands):
+            raise ValueError("the memory of an operand has been freed")
         launcher.fused(
             elements // hidden,
             hidden,
@@ -220,6 +224,8 @@ def _reduce(input: Tensor, output: Tensor, group: str, launcher: Launcher, code:
     elements = input.numel()
     if elements:
         hidden = input.shape[-1]
+        if not input.data_ptr():
+            raise ValueError("the memory of input has been freed")
         launcher.all_reduce(
             elements // hidden,
             hidden,

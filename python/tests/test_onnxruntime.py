@@ -5,6 +5,7 @@
 them; and the commands run and check."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -264,6 +265,107 @@ def test_bad_arguments(arguments, message):
     assert done.returncode == 1
     assert done.stderr.startswith("tandem: error: ") and message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def rounded(values, dtype):
+    return values.astype(dtype).astype("f4")
+
+
+def half_model(path, tensor_type, opsets):
+    """Our op and the all-reduce between Casts: all that ONNX Runtime's CPU kernels
+    have of bf16 are Casts."""
+    helper, proto = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("Cast", [name], [f"{name}_half"], to=tensor_type)
+        for name in ("x", "residual", "gamma")
+    ]
+    nodes += [
+        helper.make_node(
+            "AllReduceAddRMSNorm", ["x_half", "residual_half", "gamma_half"], ["norm", "new", "sum"],
+            domain="ai.tandem", epsilon=1e-5, rounding="before_gamma", group="world",
+            group_size=0, batch_invariant=0, max_tokens=4,
+        ),
+        helper.make_node("AllReduce", ["x_half"], ["reduced"], domain="com.microsoft"),
+    ]  # fmt: skip
+    outputs = ["norm", "new", "sum", "reduced"]
+    nodes += [
+        helper.make_node("Cast", [name], [f"{name}_out"], to=proto.FLOAT) for name in outputs
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "half",
+        [
+            helper.make_tensor_value_info("x", proto.FLOAT, ["tokens", 64]),
+            helper.make_tensor_value_info("residual", proto.FLOAT, ["tokens", 64]),
+            helper.make_tensor_value_info("gamma", proto.FLOAT, [64]),
+        ],
+        [helper.make_tensor_value_info(f"{n}_out", proto.FLOAT, ["tokens", 64]) for n in outputs],
+    )
+    opsets = [helper.make_opsetid(*pair) for pair in opsets]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision(name, tmp_path):
+    """Sums are rounded once, the residual's sum once, and the norm before gamma and
+    after it, on both sides of the limit."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = numpy.dtype(getattr(ml_dtypes, name, name))
+    tensor_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    path = str(tmp_path / "half.onnx")
+    half_model(path, tensor_type, [("", 21), ("ai.tandem", 1), ("com.microsoft", 1)])
+    random = numpy.random.default_rng(1)
+    gamma = rounded(random.standard_normal(64).astype("f4"), dtype)
+    feeds = [[], []]
+    for tokens in (3, 7):
+        residual = rounded(random.standard_normal((tokens, 64)).astype("f4"), dtype)
+        for rank in range(2):
+            x = rounded(random.standard_normal((tokens, 64)).astype("f4"), dtype)
+            feeds[rank].append({"x": x, "residual": residual, "gamma": gamma})
+    results = run_ranks([path, path], feeds)
+    for index in range(2):
+        a, b = (feeds[rank][index] for rank in range(2))
+        total = rounded(a["x"] + b["x"], dtype)
+        new = rounded(total + a["residual"], dtype)
+        wide = new.astype("f8")
+        normed = wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + numpy.float32(1e-5))
+        norm = rounded(rounded(normed, dtype) * gamma, dtype)
+        for result in results:
+            outputs = result.outputs[index]
+            assert numpy.array_equal(outputs["sum_out"], total)
+            assert numpy.array_equal(outputs["reduced_out"], total)
+            assert numpy.array_equal(outputs["new_out"], new)
+            # The norm itself is in f32, so that it may round the other way.
+            gap = numpy.abs(outputs["norm_out"] - norm)
+            assert (gap <= float(ml_dtypes.finfo(dtype).eps) * 2 * numpy.abs(norm)).all()
+            assert (gap == 0).mean() > 0.95
+    counters = results[0].counters
+    assert (counters[0]["fused"], counters[0]["fallback"]) == (1, 0)
+    assert (counters[1]["fused"], counters[1]["fallback"]) == (1, 1)
+
+
+def test_f16_model(tmp_path):
+    """A whole model in f16: its MatMuls are in f32 in ONNX Runtime, our ops are not.
+    Both ranks have the same shard."""
+    for rank in range(2):
+        shutil.copy(MODELS / "glm4_moe_script_f16.onnx", tmp_path / f"m.rank{rank}.onnx")
+        fuse(tmp_path / f"m.rank{rank}.onnx", tmp_path / f"f.rank{rank}.onnx")
+    done = tandem(
+        "check", tmp_path / "m.rank{rank}.onnx", tmp_path / "f.rank{rank}.onnx", "--ranks=2",
+        "--tolerance=2e-3",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 sites, 2 ranks, 1 runs; on rank 0 fused 4, not fused 0" in done.stdout
+
+
+def test_cuda_needs_a_package_that_has_it(fused_models, tmp_path):
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this ONNX Runtime has CUDA")
+    model = fused_models("tp2_glm4_f32", 2, "if")[0]
+    feeds = MODELS / "tp2_glm4_f32.rank0.npz"
+    done = tandem("run", model, f"--feeds={feeds}", "--device=cuda")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "this ONNX Runtime has no CUDA (install onnxruntime-gpu)" in done.stderr
 
 
 def test_feeds_that_lack_an_input(tmp_path):

@@ -8,6 +8,9 @@
 
 #include "GraphExporter.h"
 
+#include "tandem/OnnxOps/CallBody.h"
+#include "tandem/OnnxOps/FusedNode.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -93,13 +96,7 @@ LogicalResult GraphExporter::findFunction() {
   main = symbols.lookup<func::FuncOp>("main");
   if (!main || main.isExternal())
     return emitError(module.getLoc()) << "there is no function @main to export";
-  if (auto others = fields.getAs<ArrayAttr>("function_opsets"))
-    return emitError(module.getLoc())
-           << "the model's functions were written for other opsets than the "
-              "model ("
-           << others << "), and their nodes are the model's now; convert the "
-           << "functions to the model's opset first";
-  return success();
+  return functions.load(fields, module.getLoc());
 }
 
 LogicalResult GraphExporter::checkOps() {
@@ -162,13 +159,15 @@ LogicalResult GraphExporter::checkOps() {
   return failure();
 }
 
+static StringRef textOf(DictionaryAttr entries, StringRef name) {
+  auto text = entries ? entries.getAs<StringAttr>(name) : StringAttr();
+  return text ? text.getValue() : StringRef();
+}
+
 void GraphExporter::writeModelFields() {
-  auto text = [&](StringRef name) {
-    auto value = fields.getAs<StringAttr>(name);
-    return value ? value.getValue().str() : std::string();
-  };
+  auto text = [&](StringRef name) { return textOf(fields, name); };
   auto set = [&](StringRef name, auto &&setter) {
-    if (std::string value = text(name); !value.empty())
+    if (std::string value = text(name).str(); !value.empty())
       setter(value);
   };
   auto version = fields.getAs<IntegerAttr>("ir_version");
@@ -180,9 +179,22 @@ void GraphExporter::writeModelFields() {
   if (auto number = fields.getAs<IntegerAttr>("model_version"))
     model.set_model_version(number.getInt());
   auto &graph = *model.mutable_graph();
-  graph.set_name(text("graph_name"));
+  graph.set_name(text("graph_name").str());
   set("graph_doc_string", [&](auto &v) { graph.set_doc_string(v); });
 
+  if (StringRef extra = text("extra"); !extra.empty()) {
+    ::tandem_onnx::ModelProto parsed;
+    if (parsed.ParseFromArray(extra.data(), static_cast<int>(extra.size()))) {
+      model.mutable_training_info()->Swap(parsed.mutable_training_info());
+      model.mutable_configuration()->Swap(parsed.mutable_configuration());
+    }
+  }
+  if (StringRef extra = text("graph_extra"); !extra.empty()) {
+    GraphProto parsed;
+    if (parsed.ParseFromArray(extra.data(), static_cast<int>(extra.size())))
+      graph.mutable_quantization_annotation()->Swap(
+          parsed.mutable_quantization_annotation());
+  }
   if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
     for (NamedAttribute entry : imports) {
       auto number = dyn_cast<IntegerAttr>(entry.getValue());
@@ -243,6 +255,8 @@ LogicalResult GraphExporter::run() {
   writeModelFields();
   converter.setDimNames(fields.getAs<DictionaryAttr>("dim_names"));
   tandemOps = std::make_unique<TandemOpWriter>(module, model, converter, opset);
+  for (const auto &function : functions.getFunctions())
+    tandemOps->know(function);
 
   module.walk([&](Operation *op) {
     if (auto list = op->getAttrOfType<ArrayAttr>("tandem.outputs"))
@@ -259,6 +273,8 @@ LogicalResult GraphExporter::run() {
               if (auto text = dyn_cast<StringAttr>(input))
                 reserved.insert(text.getValue());
   });
+  for (const SourceFunctions::Call &call : functions.getCalls())
+    reservedNodes.insert(call.name);
   for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i)
     reserved.insert(argText(main, i, "onnx.name"));
   for (unsigned i = 0, e = main.getNumResults(); i != e; ++i) {
@@ -287,10 +303,17 @@ LogicalResult GraphExporter::run() {
   if (!emitBlock(body, scope))
     return failure();
   writeOutputs(scope, terminator);
+  functions.addTo(model, tandemOps->isUsed());
   if (tandemOps->isUsed()) {
-    auto *import = model.add_opset_import();
-    import->set_domain(tandemDomain.str());
-    import->set_version(1);
+    bool isImported =
+        llvm::any_of(model.opset_import(), [](const auto &import) {
+          return import.domain() == onnxDomain;
+        });
+    if (!isImported) {
+      auto *import = model.add_opset_import();
+      import->set_domain(onnxDomain.str());
+      import->set_version(onnxDomainVersion);
+    }
     // Functions came with IR version 8.
     model.set_ir_version(std::max<int64_t>(model.ir_version(), 8));
   }
@@ -438,38 +461,41 @@ std::string GraphExporter::claim(StringRef name, Scope &scope) {
   }
 }
 
-std::string GraphExporter::claimNode(Operation &op, Scope &scope) {
-  auto name = op.getAttrOfType<StringAttr>("onnx_node_name");
-  if (!name)
-    return {};
-  std::string text = name.getValue().str();
-  if (claimedNodes.insert(text).second || !scope.isStrict)
-    return text;
+std::string GraphExporter::claimNode(StringRef name, Scope &scope) {
+  if (name.empty() || claimedNodes.insert(name).second || !scope.isStrict)
+    return name.str();
   for (;;) {
-    text = (name.getValue() + "_" + Twine(nextNumber(name.getValue()))).str();
+    std::string text = (name + "_" + Twine(nextNumber(name))).str();
     if (!reservedNodes.contains(text) && claimedNodes.insert(text).second)
       return text;
   }
 }
 
+std::string GraphExporter::claimNode(Operation &op, Scope &scope) {
+  auto name = op.getAttrOfType<StringAttr>("onnx_node_name");
+  return name ? claimNode(name.getValue(), scope) : std::string();
+}
+
+void GraphExporter::nameResult(OpResult result, Scope &scope, StringRef hint) {
+  if (StringRef name = outputNames.lookup(result); !name.empty())
+    return setName(result, name);
+  auto given = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.outputs");
+  bool isGiven = given && result.getResultNumber() < given.size();
+  StringRef name;
+  if (isGiven)
+    if (auto text = dyn_cast<StringAttr>(given[result.getResultNumber()]))
+      name = text.getValue();
+  if (!name.empty())
+    setName(result, claim(name, scope));
+  else if (isGiven && result.use_empty())
+    setName(result, "");
+  else
+    setName(result, freshValue(hint, scope));
+}
+
 void GraphExporter::nameResults(Operation &op, Scope &scope, StringRef hint) {
-  auto given = op.getAttrOfType<ArrayAttr>("tandem.outputs");
-  for (auto [index, result] : llvm::enumerate(op.getResults())) {
-    if (StringRef name = outputNames.lookup(result); !name.empty()) {
-      setName(result, name);
-      continue;
-    }
-    StringRef name;
-    if (given && index < given.size())
-      if (auto text = dyn_cast<StringAttr>(given[index]))
-        name = text.getValue();
-    if (!name.empty())
-      setName(result, claim(name, scope));
-    else if (given && index < given.size() && result.use_empty())
-      setName(result, "");
-    else
-      setName(result, freshValue(hint, scope));
-  }
+  for (OpResult result : op.getResults())
+    nameResult(result, scope, hint);
 }
 
 bool GraphExporter::writeValueInfo(Value value, StringRef dimParams,
@@ -544,10 +570,19 @@ void GraphExporter::findHelpers() {
 }
 
 bool GraphExporter::emitBlock(Block &block, Scope &scope) {
+  BlockCalls calls(block, functions);
+  llvm::SmallPtrSet<Operation *, 8> written;
   // MLIR does not know that onnx.Yield is a terminator.
-  for (Operation &op : llvm::drop_end(block))
-    if (!emitOp(op, scope))
+  for (Operation &op : llvm::drop_end(block)) {
+    for (int64_t call : calls.startingAt(&op)) {
+      ArrayRef<Operation *> ops = calls.opsOf(call);
+      if (!written.contains(&op) &&
+          emitFunctionCall(*functions.getCall(call), block, ops, scope))
+        written.insert(ops.begin(), ops.end());
+    }
+    if (!written.contains(&op) && !emitOp(op, scope))
       return false;
+  }
   return true;
 }
 
@@ -623,7 +658,132 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
   return true;
 }
 
+/// Adds to `node` the documentation, metadata and device configurations that
+/// the source had.
+static bool addExtras(StringRef extras, ::tandem_onnx::NodeProto &node) {
+  ::tandem_onnx::NodeProto parsed;
+  if (!parsed.ParseFromArray(extras.data(), static_cast<int>(extras.size())))
+    return false;
+  if (parsed.has_doc_string())
+    node.set_doc_string(parsed.doc_string());
+  node.mutable_metadata_props()->Swap(parsed.mutable_metadata_props());
+  node.mutable_device_configurations()->Swap(
+      parsed.mutable_device_configurations());
+  return true;
+}
+
+bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
+  auto extras = op.getAttrOfType<StringAttr>("tandem.extra");
+  return !extras || ::addExtras(extras.getValue(), node) ||
+         fail(op, "attribute 'tandem.extra' is not part of a serialized node");
+}
+
+/// What `name` stands for at the place where `block` is being written; empty if
+/// nothing that is written already.
+StringRef GraphExporter::findName(StringRef name, Block *block) {
+  while (block) {
+    auto [entry, isNew] = blockNames.try_emplace(block);
+    llvm::StringMap<Value> &known = entry->second;
+    if (isNew)
+      for (Operation &op : *block)
+        if (auto list = op.getAttrOfType<ArrayAttr>("tandem.outputs"))
+          for (auto [result, given] : llvm::zip(op.getResults(), list))
+            if (auto text = dyn_cast<StringAttr>(given))
+              known.try_emplace(text.getValue(), result);
+    if (auto found = known.find(name); found != known.end())
+      if (StringRef result = nameOf(found->second); !result.empty())
+        return result;
+    for (BlockArgument argument : block->getArguments())
+      if (nameOf(argument) == name)
+        return name;
+    Operation *parent = block->getParentOp();
+    block =
+        isa_and_nonnull<func::FuncOp>(parent) ? nullptr : parent->getBlock();
+  }
+  return {};
+}
+
+bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
+                                     Block &block, ArrayRef<Operation *> ops,
+                                     Scope &scope) {
+  CallBody body = describeCallBody(ops);
+  if (body.hash != call.hash)
+    return false;
+  NodeProto node;
+  llvm::SmallDenseSet<Value, 8> inputs, outputs;
+  for (Attribute input : call.inputs) {
+    StringRef name;
+    if (auto number = dyn_cast<IntegerAttr>(input)) {
+      size_t index = static_cast<size_t>(number.getInt());
+      if (index >= body.externals.size())
+        return false;
+      name = nameOf(body.externals[index]);
+      inputs.insert(body.externals[index]);
+    } else if (auto text = dyn_cast<StringAttr>(input); text && !text.empty()) {
+      name = findName(text.getValue(), &block);
+    } else {
+      node.add_input("");
+      continue;
+    }
+    if (name.empty())
+      return false;
+    node.add_input(name.str());
+  }
+  if (inputs.size() != body.externals.size())
+    return false;
+  SmallVector<OpResult> results;
+  for (Attribute output : call.outputs) {
+    auto number = dyn_cast<IntegerAttr>(output);
+    int64_t index = number ? number.getInt() : -2;
+    if (index < -1 || index >= static_cast<int64_t>(body.results.size()))
+      return false;
+    results.push_back(
+        index < 0 ? OpResult()
+                  : cast<OpResult>(body.results[static_cast<size_t>(index)]));
+    if (index >= 0 && !outputs.insert(results.back()).second)
+      return false;
+  }
+  llvm::SmallPtrSet<Operation *, 8> own(ops.begin(), ops.end());
+  for (Value result : body.results)
+    for (Operation *user : result.getUsers())
+      if (!outputs.contains(result) &&
+          !own.contains(block.findAncestorOpInBlock(*user)))
+        return false;
+  if (call.attributes)
+    for (NamedAttribute attribute : call.attributes) {
+      StringRef name = attribute.getName().getValue();
+      std::string error;
+      if (!converter.toAttribute(name, attribute.getValue(),
+                                 textOf(call.kinds, name), false,
+                                 *node.add_attribute(), error))
+        return false;
+    }
+  if (!::addExtras(call.extra, node))
+    return false;
+
+  node.set_op_type(call.opType.str());
+  if (!call.domain.empty())
+    node.set_domain(call.domain.str());
+  if (!call.overload.empty())
+    node.set_overload(call.overload.str());
+  if (!call.name.empty())
+    node.set_name(claimNode(call.name, scope));
+  NodeProto &added = *scope.graph->add_node();
+  added = std::move(node);
+  for (OpResult result : results) {
+    if (result)
+      nameResult(result, scope, "result");
+    added.add_output(result ? nameOf(result).str() : std::string());
+  }
+  for (OpResult result : results)
+    if (result)
+      declare(result, "values", scope);
+  return true;
+}
+
 bool GraphExporter::emitNode(Operation &op, Scope &scope) {
+  if (std::string why = functions.getOpsetConflict(op); !why.empty())
+    return fail(op, why);
   NodeProto &node = *scope.graph->add_node();
   StringRef type = op.getName().stripDialect();
   bool isCustom = type == "Custom";
@@ -646,6 +806,8 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
   for (Value result : op.getResults())
     node.add_output(nameOf(result).str());
 
+  if (!addExtras(op, node))
+    return false;
   auto kinds = op.getAttrOfType<DictionaryAttr>("tandem.kinds");
   bool isCast = !isCustom && (type == "Cast" || type == "BitCast");
   for (NamedAttribute attribute : op.getAttrs()) {
@@ -653,13 +815,9 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
     if (name.starts_with("tandem.") || name == "onnx_node_name" ||
         (isCustom && (name == "function_name" || name == "domain_name")))
       continue;
-    StringRef kind;
-    if (kinds)
-      if (auto text = kinds.getAs<StringAttr>(name))
-        kind = text.getValue();
     std::string error;
-    if (!converter.toAttribute(name, attribute.getValue(), kind, isCast,
-                               *node.add_attribute(), error))
+    if (!converter.toAttribute(name, attribute.getValue(), textOf(kinds, name),
+                               isCast, *node.add_attribute(), error))
       return fail(op, "attribute '" + name + "' " + error);
   }
   if (kinds)
@@ -838,6 +996,10 @@ bool GraphExporter::emitConstant(Operation &op, Scope &scope) {
   nameResults(op, scope, "constant");
   node.add_output(nameOf(op.getResult(0)).str());
   declare(op.getResult(0), "constants", scope);
+  if (std::string why = functions.getOpsetConflict(op); !why.empty())
+    return fail(op, why);
+  if (!addExtras(op, node))
+    return false;
   auto form = op.getAttrOfType<StringAttr>("tandem.form");
   auto dense = dyn_cast<DenseElementsAttr>(value);
   if (!form || !dense) {
@@ -1002,8 +1164,13 @@ GraphExporter::matchOwnGuard(Operation &op, std::optional<int64_t> &maxTokens) {
 bool GraphExporter::emitFused(FusedAllReduceNormOp op,
                               std::optional<int64_t> maxTokens, Scope &scope) {
   NodeProto &node = *scope.graph->add_node();
-  node.set_name(freshNode("fused_all_reduce_norm", scope));
-  if (!tandemOps->writeFused(op, maxTokens, node))
+  node.set_name(op->hasAttr("onnx_node_name")
+                    ? claimNode(*op, scope)
+                    : freshNode("fused_all_reduce_norm", scope));
+  if (auto given = op->getAttrOfType<IntegerAttr>(maxTokensAttrName);
+      given && !maxTokens)
+    maxTokens = given.getInt();
+  if (!tandemOps->writeFused(op, maxTokens, node) || !addExtras(*op, node))
     return false;
   for (Value input :
        {Value(op.getInput()), Value(op.getBias()), Value(op.getPreGamma()),

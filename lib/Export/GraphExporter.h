@@ -9,6 +9,7 @@
 #ifndef TANDEM_LIB_EXPORT_GRAPHEXPORTER_H
 #define TANDEM_LIB_EXPORT_GRAPHEXPORTER_H
 
+#include "Functions.h"
 #include "ProtoConversion.h"
 #include "TandemOps.h"
 
@@ -72,6 +73,12 @@ private:
   bool emitBlock(Block &block, Scope &scope);
   bool emitOp(Operation &op, Scope &scope);
   bool emitNode(Operation &op, Scope &scope);
+  /// Writes the call of a function whose ops in `block` are `ops`, if they are
+  /// what they were when it was inlined. Else nothing is written.
+  bool emitFunctionCall(const SourceFunctions::Call &call, Block &block,
+                        ArrayRef<Operation *> ops, Scope &scope);
+  StringRef findName(StringRef name, Block *block);
+  bool addExtras(Operation &op, NodeProto &node);
   bool emitConstant(Operation &op, Scope &scope);
   bool emitInitializer(Operation &op, Scope &scope);
   bool emitBody(Operation &op, unsigned index, GraphProto &graph, Scope &outer);
@@ -95,9 +102,11 @@ private:
   void setName(Value value, const Twine &name) {
     names[value] = saver.save(name);
   }
-  /// Names the results of `op` as the source did, or anew.
+  /// Names results as the source did, or anew.
+  void nameResult(OpResult result, Scope &scope, StringRef hint);
   void nameResults(Operation &op, Scope &scope, StringRef hint);
   std::string claim(StringRef name, Scope &scope);
+  std::string claimNode(StringRef name, Scope &scope);
   std::string claimNode(Operation &op, Scope &scope);
   std::string freshValue(StringRef hint, Scope &scope);
   std::string freshNode(StringRef hint, Scope &scope);
@@ -114,6 +123,7 @@ private:
   const OnnxExportOptions &options;
   ProtoConverter converter;
   std::unique_ptr<TandemOpWriter> tandemOps;
+  SourceFunctions functions;
   func::FuncOp main;
   SymbolTable symbols;
   DictionaryAttr fields;
@@ -133,6 +143,9 @@ private:
   llvm::DenseSet<Operation *> needed;
   llvm::SmallPtrSet<Operation *, 8> ownGuards;
   SmallVector<func::FuncOp> activeCalls;
+
+  /// The values of a block by the source's names. Made where it is needed.
+  llvm::DenseMap<Block *, llvm::StringMap<Value>> blockNames;
 
   std::deque<Initializer> initializers;
   /// Initializers of the main graph by name.

@@ -8,6 +8,8 @@
 
 #include "TandemOps.h"
 
+#include "tandem/OnnxOps/FusedNode.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -278,6 +280,11 @@ void TandemOpWriter::addOpset(FunctionProto &function, StringRef domain) {
     if (import.domain() == domain)
       return;
   int64_t version = 1;
+  // The source may have used the domain in functions alone.
+  if (auto fields = module->getAttrOfType<DictionaryAttr>("tandem.onnx"))
+    if (auto imports = fields.getAs<DictionaryAttr>("function_imports"))
+      if (auto given = imports.getAs<IntegerAttr>(domain))
+        version = given.getInt();
   for (const auto &import : model.opset_import())
     if (import.domain() == domain)
       version = import.version();
@@ -286,25 +293,44 @@ void TandemOpWriter::addOpset(FunctionProto &function, StringRef domain) {
   import->set_version(version);
 }
 
+/// What two functions of one name and one body have in common, whatever number
+/// is behind the name.
+static std::string contentKey(const FunctionProto &function, StringRef name) {
+  FunctionProto copy = function;
+  copy.clear_name();
+  return name.str() + '\0' + copy.SerializeAsString();
+}
+
+void TandemOpWriter::know(const FunctionProto &function) {
+  if (function.domain() != onnxDomain)
+    return;
+  sourceNames.insert(function.name());
+  auto form = parseFusedNodeName(function.name());
+  if (!form && !isTokenLimitName(function.name()))
+    return;
+  functions.try_emplace(
+      contentKey(function, form ? form->getName() : "TokenLimit"),
+      function.name());
+}
+
 void TandemOpWriter::finish(FunctionProto &function, StringRef name) {
-  function.set_domain(tandemDomain.str());
+  function.set_domain(onnxDomain.str());
   for (const auto &import : model.opset_import())
     if (import.domain().empty())
       addOpset(function, "");
   for (const NodeProto &node : function.node())
     addOpset(function, node.domain());
-  std::string key = name.str();
-  key += '\0';
-  key += function.SerializeAsString();
-  std::string &known = functions[key];
+  hasWritten = true;
+  std::string &known = functions[contentKey(function, name)];
   if (known.empty()) {
     // Functions of one name but different bodies, as of two groups, get
     // numbers.
     known = name.str();
     auto isTaken = [&] {
-      return llvm::any_of(model.functions(), [&](const FunctionProto &other) {
-        return other.domain() == tandemDomain && other.name() == known;
-      });
+      return sourceNames.contains(known) ||
+             llvm::any_of(model.functions(), [&](const FunctionProto &other) {
+               return other.domain() == onnxDomain && other.name() == known;
+             });
     };
     for (unsigned number = 2; isTaken(); ++number)
       known = (name + "_" + Twine(number)).str();
@@ -333,14 +359,10 @@ bool TandemOpWriter::writeFused(FusedAllReduceNormOp op,
   Value bias = op.getBias(), preGamma = op.getPreGamma(),
         residual = op.getResidual();
 
-  std::string name = "AllReduce";
-  if (bias)
-    name += "Bias";
-  if (preGamma)
-    name += "RMSNorm";
-  if (residual)
-    name += "Add";
-  name += "RMSNorm";
+  FusedNodeForm form;
+  form.hasBias = bias != nullptr;
+  form.hasPreGamma = preGamma != nullptr;
+  form.hasResidual = residual != nullptr;
 
   addFloat(node, "epsilon", op.getEpsilon().convertToDouble());
   addString(node, "rounding", stringifyNormRounding(op.getRounding()));
@@ -406,9 +428,9 @@ bool TandemOpWriter::writeFused(FusedAllReduceNormOp op,
   function.set_doc_string(
       "all_reduce, adds and RMSNorm in one. Tandem's runtime has a kernel for "
       "it; this is what it computes.");
-  finish(function, name);
+  finish(function, form.getName());
   node.set_op_type(function.name());
-  node.set_domain(tandemDomain.str());
+  node.set_domain(onnxDomain.str());
   return true;
 }
 
@@ -429,5 +451,5 @@ void TandemOpWriter::writeTokenLimit(TokenLimitOp op, NodeProto &node) {
                           "fused kernel should run; -1 without its runtime.");
   finish(function, "TokenLimit");
   node.set_op_type(function.name());
-  node.set_domain(tandemDomain.str());
+  node.set_domain(onnxDomain.str());
 }

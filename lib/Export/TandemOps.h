@@ -16,12 +16,11 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::tandem::onnx {
 
 /// The domain of our ops.
-inline constexpr StringLiteral tandemDomain("ai.tandem");
-
 /// Where new nodes go, and how they and new values are named.
 struct NodeSink {
   google::protobuf::RepeatedPtrField<::tandem_onnx::NodeProto> &nodes;
@@ -83,8 +82,12 @@ public:
                   ::tandem_onnx::NodeProto &node);
   void writeTokenLimit(TokenLimitOp op, ::tandem_onnx::NodeProto &node);
 
+  /// Has ops call `function`, one of the source's, where it is the same as
+  /// theirs would be.
+  void know(const ::tandem_onnx::FunctionProto &function);
+
   /// Whether an op of ours was written, so that the model needs our domain.
-  bool isUsed() const { return !functions.empty(); }
+  bool isUsed() const { return hasWritten; }
 
 private:
   ArrayAttr nodesOf(GroupAttr group, ReductionKind reduction) const;
@@ -96,8 +99,10 @@ private:
   ::tandem_onnx::ModelProto &model;
   ProtoConverter &converter;
   int64_t opset;
-  /// Names of functions by their contents.
+  /// Names of functions by their contents, and those that the source has.
   llvm::StringMap<std::string> functions;
+  llvm::StringSet<> sourceNames;
+  bool hasWritten = false;
 };
 
 } // namespace mlir::tandem::onnx

@@ -36,18 +36,27 @@ static void collect(TensorProto &tensor, Locations &locations) {
       locations[entry.value()].push_back(entry.mutable_value());
 }
 
-static void collect(GraphProto &graph, Locations &locations) {
-  for (TensorProto &tensor : *graph.mutable_initializer())
-    collect(tensor, locations);
-  for (NodeProto &node : *graph.mutable_node())
+static void collect(GraphProto &graph, Locations &locations);
+
+static void collect(google::protobuf::RepeatedPtrField<NodeProto> &nodes,
+                    Locations &locations) {
+  for (NodeProto &node : nodes)
     for (auto &attribute : *node.mutable_attribute()) {
       if (attribute.has_t())
         collect(*attribute.mutable_t(), locations);
+      for (TensorProto &tensor : *attribute.mutable_tensors())
+        collect(tensor, locations);
       if (attribute.has_g())
         collect(*attribute.mutable_g(), locations);
       for (GraphProto &inner : *attribute.mutable_graphs())
         collect(inner, locations);
     }
+}
+
+static void collect(GraphProto &graph, Locations &locations) {
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    collect(tensor, locations);
+  collect(*graph.mutable_node(), locations);
 }
 
 /// The folder of `file`, in full and without links; "" if it isn't there.
@@ -89,6 +98,8 @@ LogicalResult mlir::tandem::onnx::placeWeights(
   for (Initializer &initializer : initializers)
     collect(initializer.proto, locations);
   collect(*model.mutable_graph(), locations);
+  for (auto &function : *model.mutable_functions())
+    collect(*function.mutable_node(), locations);
   if (locations.empty() || options.outputPath.empty() ||
       options.outputPath == "-")
     return success();

@@ -8,6 +8,11 @@
 
 #include "GraphImporter.h"
 
+#include "mlir/IR/AsmState.h"
+#include "tandem/Dialect/Tandem.h"
+#include "tandem/OnnxOps/CallBody.h"
+#include "tandem/OnnxOps/FusedNode.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -38,6 +43,206 @@ bool GraphImporter::collectFunctions() {
     if (!addOpsets(function.opset_import(), "function '" + spelling + "'"))
       return false;
   }
+  return true;
+}
+
+ArrayAttr GraphImporter::keepFunctions() {
+  SmallVector<Attribute> result;
+  for (const auto &[index, function] : llvm::enumerate(model.functions())) {
+    NamedAttrList entries;
+    entries.set("domain", builder.getStringAttr(function.domain()));
+    entries.set("name", builder.getStringAttr(function.name()));
+    if (!function.overload().empty())
+      entries.set("overload", builder.getStringAttr(function.overload()));
+    // As it stands in the file, since the compiler does not look at it again.
+    ArrayRef<char> bytes = file.functionBytes(index);
+    auto type = RankedTensorType::get({static_cast<int64_t>(bytes.size())},
+                                      builder.getIntegerType(8));
+    auto keep = [buffer = file.buffer()](void *, size_t, size_t) {};
+    entries.set("proto",
+                DenseResourceElementsAttr::get(
+                    type, resourceName(function.name() + ".function"),
+                    AsmResourceBlob(bytes, /*dataAlignment=*/1, std::move(keep),
+                                    /*dataIsMutable=*/false)));
+    // A function may be written for other opsets than the model.
+    SmallVector<NamedAttribute> others;
+    llvm::StringSet<> seen;
+    for (const auto &import : function.opset_import()) {
+      StringRef domain = canonicalDomain(import.domain());
+      if (opsets.lookup(domain) != import.version() &&
+          seen.insert(domain).second)
+        others.push_back(builder.getNamedAttr(
+            domainName(domain), builder.getI64IntegerAttr(import.version())));
+    }
+    if (!others.empty())
+      entries.set("other_opsets", builder.getDictionaryAttr(others));
+    result.push_back(entries.getDictionary(context));
+  }
+  return builder.getArrayAttr(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// The name that a value has in the source.
+static StringRef sourceName(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    auto names = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.outputs");
+    return names ? cast<StringAttr>(names[result.getResultNumber()]).getValue()
+                 : StringRef();
+  }
+  auto location = dyn_cast<NameLoc>(value.getLoc());
+  return location ? location.getName().getValue() : StringRef();
+}
+
+std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node) {
+  Attributes attributes;
+  for (const AttributeProto *attribute : node.attributes) {
+    switch (attribute->type()) {
+    case AttributeProto::GRAPH:
+    case AttributeProto::GRAPHS:
+    case AttributeProto::SPARSE_TENSOR:
+    case AttributeProto::SPARSE_TENSORS:
+      return std::nullopt;
+    default:
+      if ((attribute->has_t() &&
+           attribute->t().data_location() == TensorProto::EXTERNAL) ||
+          !convertAttribute(node, *attribute, attributes))
+        return std::nullopt;
+    }
+  }
+  NamedAttrList entries;
+  auto addText = [&](StringRef name, StringRef text) {
+    if (!text.empty())
+      entries.set(name, builder.getStringAttr(text));
+  };
+  entries.set("op", builder.getStringAttr(node.proto.op_type()));
+  addText("domain", node.proto.domain());
+  addText("overload", node.proto.overload());
+  if (!node.proto.name().empty())
+    addText("name", node.scope.prefix + node.proto.name());
+  addText("extra", file.nodeExtras(node.proto));
+  if (node.scope.call >= 0)
+    entries.set("parent", builder.getI64IntegerAttr(node.scope.call));
+  if (!attributes.empty())
+    entries.set("attributes", builder.getDictionaryAttr(attributes));
+  if (!node.kinds.empty())
+    entries.set("kinds", builder.getDictionaryAttr(node.kinds));
+  return entries;
+}
+
+void GraphImporter::recordCall(NodeState &node, int64_t call,
+                               NamedAttrList &entries,
+                               ArrayRef<Operation *> ops) {
+  CallBody body = describeCallBody(ops);
+  SmallVector<Attribute> inputs, outputs;
+  for (const Slot *slot : node.inputs) {
+    if (!slot || slot->isAbsent || !slot->value) {
+      inputs.push_back(emptyString);
+      continue;
+    }
+    // An input that the body does not read has only its name.
+    auto place = llvm::find(body.externals, slot->value);
+    if (place == body.externals.end())
+      inputs.push_back(builder.getStringAttr(sourceName(slot->value)));
+    else
+      inputs.push_back(
+          builder.getI64IntegerAttr(place - body.externals.begin()));
+  }
+  for (const Slot *slot : node.outputs) {
+    auto place =
+        slot ? llvm::find(body.results, slot->value) : body.results.end();
+    outputs.push_back(builder.getI64IntegerAttr(
+        place == body.results.end() ? -1 : place - body.results.begin()));
+  }
+  entries.set("inputs", builder.getArrayAttr(inputs));
+  entries.set("outputs", builder.getArrayAttr(outputs));
+  entries.set("hash",
+              builder.getI64IntegerAttr(static_cast<int64_t>(body.hash)));
+  calls[static_cast<size_t>(call)] = entries.getDictionary(context);
+}
+
+Value GraphImporter::nameAgain(Scope &scope, NodeState &node, StringRef name,
+                               const Slot &slot) {
+  Attributes attributes;
+  attributes.emplace_back(outputsName,
+                          builder.getArrayAttr({outputName(node.scope, name)}));
+  if (ArrayAttr names = dimParamsOf(slot.info))
+    attributes.emplace_back(dimParamsName, names);
+  return createOp(scope, node.location, OperationName("onnx.Identity", context),
+                  slot.value.getType(), slot.value, attributes)
+      ->getResult(0);
+}
+
+bool GraphImporter::noteAllReduce(NodeState &node) {
+  const FunctionProto &function = *node.kind.ownFunction;
+  auto form = parseFusedNodeName(function.name());
+  if (!form)
+    return true;
+  StringRef name = "world";
+  int64_t size = 0;
+  SmallVector<int64_t> ranks;
+  for (const AttributeProto *attribute : node.attributes) {
+    if (attribute->name() == "group")
+      name = attribute->s();
+    else if (attribute->name() == "group_size")
+      size = attribute->i();
+    else if (attribute->name() == "ranks")
+      ranks.assign(attribute->ints().begin(), attribute->ints().end());
+  }
+  auto refuse = [&] {
+    ++numErrors;
+    InFlightDiagnostic diagnostic = emitError(node.location);
+    diagnostic << describe(node.proto, node.index, node.kind.spelling,
+                           node.scope)
+               << ": ";
+    return diagnostic;
+  };
+  llvm::function_ref<InFlightDiagnostic()> emit = refuse;
+  GroupAttr group = GroupAttr::getChecked(emit, context, name, size,
+                                          ArrayRef<int64_t>(ranks));
+  if (!group)
+    return false;
+  if (!knownGroups.insert(group).second)
+    return true;
+  // From the function's first input to its third output, a node at a time.
+  SmallVector<Attribute> nodes;
+  std::string value = function.input(0);
+  for (const NodeProto &proto : function.node()) {
+    if (value == function.output(2))
+      break;
+    if (proto.input_size() != 1 || proto.output_size() != 1 ||
+        proto.input(0) != value)
+      return true;
+    NodeState inner{
+        proto, node.index, kindOf(proto), node.scope, node.location, {}, {}, {},
+        {},    {}};
+    Attributes attributes;
+    for (const AttributeProto &attribute : proto.attribute())
+      if (!attribute.ref_attr_name().empty() || attribute.has_g() ||
+          !convertAttribute(inner, attribute, attributes))
+        return numErrors == 0;
+    if (inner.kind.customName) {
+      attributes.emplace_back(functionNameName, inner.kind.customName);
+      attributes.emplace_back(domainNameName, inner.kind.customDomain);
+    }
+    NamedAttrList sorted(attributes);
+    if (sorted.findDuplicate())
+      return true;
+    nodes.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("attributes", sorted.getDictionary(context)),
+         builder.getNamedAttr(
+             "op", builder.getStringAttr(inner.kind.name.getStringRef()))}));
+    value = proto.output(0);
+  }
+  if (value != function.output(2) || nodes.empty())
+    return true;
+  allReduceNodes.push_back(builder.getDictionaryAttr(
+      {builder.getNamedAttr("group", group),
+       builder.getNamedAttr("nodes", builder.getArrayAttr(nodes)),
+       builder.getNamedAttr(
+           "reduction", ReductionKindAttr::get(context, ReductionKind::Sum))}));
   return true;
 }
 
@@ -82,6 +287,16 @@ void GraphImporter::inlineFunction(NodeState &node) {
   if (scope.prefix.size() > kMaxPrefixLength)
     scope.prefix = "call_" + llvm::utostr(nextUnique++) + "/";
 
+  std::optional<NamedAttrList> description = describeCall(node);
+  if (description &&
+      charge(512 + 64 * static_cast<uint64_t>(node.proto.input_size() +
+                                              node.proto.output_size()))) {
+    scope.call = static_cast<int64_t>(calls.size());
+    calls.push_back(unit);
+  }
+  Block *block = scope.target->block;
+  Operation *before = block->empty() ? nullptr : &block->back();
+
   for (int i = 0; i != function.input_size(); ++i) {
     Slot *slot = define(scope, function.input(i), Slot::kInput);
     if (!slot)
@@ -111,16 +326,30 @@ void GraphImporter::inlineFunction(NodeState &node) {
   activeCalls.pop_back();
   if (failedBudget)
     return;
+  llvm::SmallPtrSet<const Slot *, 4> named;
   for (size_t i = 0; i != node.outputs.size(); ++i) {
-    if (!node.outputs[i])
+    Slot *output = node.outputs[i];
+    if (!output)
       continue;
     Slot *slot = lookup(scope, function.output(static_cast<int>(i)));
     if (!slot)
       nodeError(node, "the function's output '" +
                           function.output(static_cast<int>(i)) +
                           "' is not computed by any of its nodes");
-    node.outputs[i]->value = valueOf(node.scope, slot);
-    if (slot)
-      node.outputs[i]->info = slot->info;
+    output->value = valueOf(node.scope, slot);
+    if (!slot)
+      continue;
+    output->info = slot->info;
+    bool isOwn = slot->definition >= 0 && named.insert(slot).second;
+    if (!isOwn && slot->value && !slot->isAbsent)
+      output->value = nameAgain(scope, node, output->name, *slot);
   }
+  if (scope.call < 0)
+    return;
+  SmallVector<Operation *> ops;
+  auto first = before ? std::next(Block::iterator(before)) : block->begin();
+  for (Operation &op : llvm::make_range(first, block->end()))
+    if (op.getName() != noValueOp)
+      ops.push_back(&op);
+  recordCall(node, scope.call, *description, ops);
 }

@@ -8,6 +8,9 @@
 
 #include "GraphImporter.h"
 
+#include "tandem/Dialect/Tandem.h"
+#include "tandem/OnnxOps/CallBody.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
 using namespace mlir;
@@ -26,9 +29,9 @@ static constexpr int64_t kMinOpset = 7, kMaxOpset = 28;
 GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
                              std::string folder, MLIRContext *context,
                              const OnnxImportOptions &options)
-    : model(file.model()), context(context), options(options), builder(context),
-      fileName(StringAttr::get(context, fileName)), types(context),
-      external(std::move(folder), options.followsLinks),
+    : file(file), model(file.model()), context(context), options(options),
+      builder(context), fileName(StringAttr::get(context, fileName)),
+      types(context), external(std::move(folder), options.followsLinks),
       reader(file, types, external,
              std::max<int64_t>(1, options.maxDenseElements)),
       budget((uint64_t(64) << 20) + 64 * file.buffer()->getBufferSize()),
@@ -44,6 +47,8 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
       formName(builder.getStringAttr("tandem.form")),
       kindsName(builder.getStringAttr("tandem.kinds")),
       overloadName(builder.getStringAttr("tandem.overload")),
+      callName(builder.getStringAttr(callAttrName)),
+      extraName(builder.getStringAttr("tandem.extra")),
       constantOp("onnx.Constant", context), noValueOp("onnx.NoValue", context),
       yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
       noneType(builder.getNoneType()),
@@ -152,23 +157,31 @@ bool GraphImporter::checkVersions() {
 DictionaryAttr GraphImporter::modelAttributes() {
   NamedAttrList attributes;
   attributes.set("ir_version", builder.getI64IntegerAttr(model.ir_version()));
-  // Those of functions are among them, as their nodes are the model's now.
-  SmallVector<NamedAttribute> imports;
+  // Those that only functions have apart: their nodes may be the model's now.
+  llvm::StringMap<int64_t> own;
+  for (const auto &import : model.opset_import())
+    own.try_emplace(canonicalDomain(import.domain()), import.version());
+  SmallVector<NamedAttribute> imports, others;
   for (const auto &[domain, version] : opsets)
-    imports.push_back(builder.getNamedAttr(domainName(domain),
-                                           builder.getI64IntegerAttr(version)));
-  SmallVector<Attribute> otherOpsets;
-  for (const FunctionProto &function : model.functions())
-    for (const auto &import : function.opset_import()) {
-      StringRef domain = canonicalDomain(import.domain());
-      if (opsets.lookup(domain) != import.version())
-        otherOpsets.push_back(builder.getStringAttr(function.name() + ": " +
-                                                    domainName(domain) + " " +
-                                                    Twine(import.version())));
-    }
-  if (!otherOpsets.empty())
-    attributes.set("function_opsets", builder.getArrayAttr(otherOpsets));
+    (own.contains(domain) ? imports : others)
+        .push_back(builder.getNamedAttr(domainName(domain),
+                                        builder.getI64IntegerAttr(version)));
   attributes.set("opset_imports", builder.getDictionaryAttr(imports));
+  if (!others.empty())
+    attributes.set("function_imports", builder.getDictionaryAttr(others));
+  if (!model.functions().empty())
+    attributes.set("functions", keepFunctions());
+  if (!calls.empty())
+    attributes.set("calls", builder.getArrayAttr(calls));
+  if (std::string extra = file.modelExtras(); !extra.empty())
+    attributes.set("extra", builder.getStringAttr(extra));
+  if (!model.graph().quantization_annotation().empty()) {
+    GraphProto annotations;
+    *annotations.mutable_quantization_annotation() =
+        model.graph().quantization_annotation();
+    attributes.set("graph_extra",
+                   builder.getStringAttr(annotations.SerializeAsString()));
+  }
   auto addString = [&](StringRef name, const std::string &text) {
     if (!text.empty())
       attributes.set(name, builder.getStringAttr(text));
@@ -269,6 +282,9 @@ OwningOpRef<ModuleOp> GraphImporter::run() {
   module->push_back(function);
   importMain(function);
   (*module)->setAttr("tandem.onnx", modelAttributes());
+  if (!allReduceNodes.empty())
+    (*module)->setAttr(allReduceNodesAttrName,
+                       builder.getArrayAttr(allReduceNodes));
   if (numErrors != 0)
     return nullptr;
   return module;

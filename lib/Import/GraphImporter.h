@@ -66,6 +66,8 @@ struct OpKind {
   /// map.
   mutable SmallVector<StringAttr, 4> attributeNames;
   const ::tandem_onnx::FunctionProto *function = nullptr;
+  /// A function of the domain ai.tandem, whose calls stay nodes.
+  const ::tandem_onnx::FunctionProto *ownFunction = nullptr;
   /// "Add" or "com.microsoft::AllReduce", for errors.
   std::string spelling;
   /// Why such nodes cannot be imported; empty if they can.
@@ -111,6 +113,10 @@ struct Scope {
   /// Within a function body: where the call is, and what its names begin with.
   Location callLocation;
   std::string prefix;
+  /// Within a function body, but not in bodies of control flow in it: the
+  /// number of the call; -1 if there is none, or none that the exporter could
+  /// write again.
+  int64_t call = -1;
   /// Where this graph is, for errors: " in body of node #3 'loop'".
   std::string where;
   llvm::DenseMap<llvm::CachedHashStringRef, Slot *> names;
@@ -257,6 +263,21 @@ private:
   /// Merges what the model declares of an output into what is inferred.
   bool finishOutput(NodeState &node, size_t index);
   void inlineFunction(NodeState &node);
+  /// What the exporter needs of a call, but for its ops, to write it again; no
+  /// value if it has attributes that aren't kept.
+  std::optional<NamedAttrList> describeCall(NodeState &node);
+  /// Completes the description with `ops`, to which the call was inlined.
+  void recordCall(NodeState &node, int64_t call, NamedAttrList &entries,
+                  ArrayRef<Operation *> ops);
+  /// Gives a value of a function body that has another name already, or comes
+  /// from outside, the name that the caller has for it.
+  Value nameAgain(Scope &scope, NodeState &node, StringRef name,
+                  const Slot &slot);
+  /// The module's functions as the exporter needs them.
+  ArrayAttr keepFunctions();
+  /// Notes, for a call of a function of ours, in which nodes its all-reduce is
+  /// spelled.
+  bool noteAllReduce(NodeState &node);
   /// Gives the outputs placeholders after an error, so that the import can go
   /// on and find more.
   void abandon(NodeState &node);
@@ -274,6 +295,7 @@ private:
   void rememberElements(ValueInfo &info, const TensorProto &tensor,
                         const TensorInfo &tensorInfo);
 
+  const ModelFile &file;
   const ::tandem_onnx::ModelProto &model;
   MLIRContext *context;
   const OnnxImportOptions &options;
@@ -295,6 +317,12 @@ private:
   llvm::StringSet<> resourceNames;
   uint64_t nextUnique = 0;
   SmallVector<const FunctionProto *> activeCalls;
+  /// What is kept of each call.
+  std::vector<Attribute> calls;
+  /// How the all-reduces of fused nodes are spelled, and for which groups that
+  /// is known.
+  SmallVector<Attribute> allReduceNodes;
+  llvm::DenseSet<Attribute> knownGroups;
   /// Attributes of function bodies with the caller's values.
   std::deque<AttributeProto> substituted;
 
@@ -306,7 +334,7 @@ private:
   /// Names of attributes, looked up once.
   StringAttr outputsName, dimParamsName, nodeNameName, valueName,
       initializerName, functionNameName, domainNameName, regionsName,
-      bodiesName, formName, kindsName, overloadName;
+      bodiesName, formName, kindsName, overloadName, callName, extraName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
   Type noneType, signedInt64;

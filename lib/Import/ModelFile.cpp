@@ -43,7 +43,8 @@ ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
     return nullptr;
   }
   std::string skeleton;
-  if (!scanModel(file, skeleton, error))
+  KeptRanges kept;
+  if (!scanModel(file, skeleton, error, &kept))
     return nullptr;
   if (skeleton.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     error = "the model without its raw tensor data is larger than 2 GiB, "
@@ -52,6 +53,7 @@ ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
     return nullptr;
   }
   std::unique_ptr<ModelFile> result(new ModelFile(std::move(buffer)));
+  result->kept = std::move(kept);
   if (!result->proto->ParseFromArray(skeleton.data(),
                                      static_cast<int>(skeleton.size()))) {
     error =
@@ -59,6 +61,36 @@ ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
     return nullptr;
   }
   return result;
+}
+
+/// Empty where the range is not in the file. The scan makes all ranges itself;
+/// the check keeps a mistake there from reading outside the file.
+StringRef ModelFile::text(const RawRange &range) const {
+  size_t size = bytes->getBufferSize();
+  if (range.offset > size || range.size > size - range.offset)
+    return {};
+  return StringRef(bytes->getBufferStart() + range.offset, range.size);
+}
+
+std::string ModelFile::nodeExtras(const ::tandem_onnx::NodeProto &node) const {
+  if (!node.has_doc_string())
+    return {};
+  std::optional<RawRange> range = decodeRawDescriptor(node.doc_string());
+  return range ? readNodeExtras(text(*range)) : std::string();
+}
+
+llvm::ArrayRef<char> ModelFile::functionBytes(size_t index) const {
+  if (index >= kept.functions.size())
+    return {};
+  StringRef function = text(kept.functions[index]);
+  return llvm::ArrayRef<char>(function.data(), function.size());
+}
+
+std::string ModelFile::modelExtras() const {
+  std::string extras;
+  for (const RawRange &range : kept.fields)
+    extras += text(range);
+  return extras;
 }
 
 std::optional<llvm::ArrayRef<char>>

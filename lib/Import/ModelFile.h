@@ -9,6 +9,8 @@
 #ifndef TANDEM_LIB_IMPORT_MODELFILE_H
 #define TANDEM_LIB_IMPORT_MODELFILE_H
 
+#include "WireScan.h"
+
 #include "tandem_onnx/onnx.pb.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -37,6 +39,18 @@ public:
   std::optional<llvm::ArrayRef<char>>
   rawData(const ::tandem_onnx::TensorProto &tensor) const;
 
+  /// Documentation, metadata and device configurations of a node, as serialized
+  /// fields of it; empty if it has none.
+  std::string nodeExtras(const ::tandem_onnx::NodeProto &node) const;
+
+  /// The serialized function `index` of the model. Valid while `buffer()` is
+  /// held.
+  llvm::ArrayRef<char> functionBytes(size_t index) const;
+
+  /// Training information and device configurations of the model, as
+  /// serialized fields of it; empty if it has none.
+  std::string modelExtras() const;
+
   /// The file's bytes. A holder of the pointer keeps them alive after the
   /// ModelFile is gone.
   std::shared_ptr<llvm::MemoryBuffer> buffer() const { return bytes; }
@@ -44,7 +58,10 @@ public:
 private:
   explicit ModelFile(std::unique_ptr<llvm::MemoryBuffer> buffer);
 
+  llvm::StringRef text(const RawRange &range) const;
+
   std::shared_ptr<llvm::MemoryBuffer> bytes;
+  KeptRanges kept;
   google::protobuf::Arena arena;
   ::tandem_onnx::ModelProto *proto;
 };

@@ -8,6 +8,8 @@
 
 #include "GraphImporter.h"
 
+#include "tandem/OnnxOps/CallBody.h"
+#include "tandem/OnnxOps/FusedNode.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -20,6 +22,16 @@ static bool isIdentifier(StringRef text) {
     return false;
   return llvm::all_of(text,
                       [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+/// Whether the function is one that Tandem's exporter writes.
+static bool isOwnFunction(const ::tandem_onnx::FunctionProto &function) {
+  if (isTokenLimitName(function.name()))
+    return function.input_size() == 0 && function.output_size() == 1;
+  auto form = parseFusedNodeName(function.name());
+  return form &&
+         function.input_size() == static_cast<int>(form->getNumInputs()) &&
+         function.output_size() == static_cast<int>(form->numOutputs);
 }
 
 const OpKind &GraphImporter::kindOf(const NodeProto &node) {
@@ -58,7 +70,16 @@ const OpKind &GraphImporter::kindOf(const NodeProto &node) {
                         .Case("Scan", OpKind::Scan)
                         .Default(OpKind::Plain);
   }
-  kind->infer = findInference(domain, opType);
+  StringRef inferred = opType;
+  if (domain == onnxDomain && kind->function &&
+      opsets.lookup(domain) == onnxDomainVersion &&
+      isOwnFunction(*kind->function)) {
+    // What a function of ours computes is known without its body.
+    kind->ownFunction = kind->function;
+    kind->function = nullptr;
+    inferred = inferred.take_until([](char c) { return c == '_'; });
+  }
+  kind->infer = findInference(domain, inferred);
   if (opType.empty())
     kind->problem = "it has no op type";
   else if (!kind->function && domain != "com.microsoft" &&
@@ -73,6 +94,8 @@ GraphImporter::createOp(Scope &scope, Location location, OperationName name,
                         TypeRange results, ValueRange operands,
                         Attributes &attributes,
                         MutableArrayRef<std::unique_ptr<Region>> regions) {
+  if (scope.call >= 0)
+    attributes.emplace_back(callName, builder.getI64IntegerAttr(scope.call));
   // A node has a handful of attributes, for which this beats a general sort.
   auto byName = [](const NamedAttribute &a, const NamedAttribute &b) {
     return a.getName().getValue() < b.getName().getValue();
@@ -225,6 +248,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     return abandon(node);
   if (kind.function)
     return inlineFunction(node);
+  if (kind.ownFunction && !noteAllReduce(node))
+    return abandon(node);
 
   Attributes attributes;
   SmallVector<std::unique_ptr<Region>, 1> regions;
@@ -269,6 +294,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   if (!proto.overload().empty())
     attributes.emplace_back(overloadName,
                             builder.getStringAttr(proto.overload()));
+  if (std::string extras = file.nodeExtras(proto); !extras.empty())
+    attributes.emplace_back(extraName, builder.getStringAttr(extras));
   SmallVector<Value, 4> operands;
   for (const Slot *slot : inputs)
     operands.push_back(valueOf(scope, slot));

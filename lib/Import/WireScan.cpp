@@ -161,13 +161,20 @@ Message childOf(Message parent, uint32_t field) {
   return Message::None;
 }
 
-/// Fields that the importer does not keep: documentation and metadata of nodes
-/// and attributes, which can be most of a file. Not parsing them saves their
-/// time and memory.
+constexpr uint32_t kNodeDocField = 6;
+
+/// Fields of a node that are kept as bytes: documentation, metadata, device
+/// configurations.
+bool isNodeExtra(uint64_t field) {
+  return field == kNodeDocField || field == 9 || field == 10;
+}
+
+/// Fields that are not parsed: the above, which can be most of a file, and
+/// documentation and metadata that the importer does not keep.
 bool isDropped(Message parent, uint32_t field) {
   switch (parent) {
   case Message::Node:
-    return field == 6 || field == 9 || field == 10;
+    return isNodeExtra(field);
   case Message::Attribute:
     return field == 13;
   case Message::Tensor:
@@ -192,11 +199,28 @@ void appendVarint(std::string &out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
+/// Reads a varint in [position, end) of `bytes`. Returns false when it is cut
+/// off or longer than ten bytes.
+bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
+                uint64_t &value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 70; shift += 7) {
+    if (position == end)
+      return false;
+    uint8_t byte = bytes[position++];
+    if (shift < 64)
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80)
+      return true;
+  }
+  return false;
+}
+
 class Scanner {
 public:
-  Scanner(StringRef file, std::string &error)
+  Scanner(StringRef file, std::string &error, KeptRanges *kept)
       : begin(reinterpret_cast<const uint8_t *>(file.data())),
-        size(file.size()), error(error) {}
+        size(file.size()), error(error), kept(kept) {}
 
   bool run(std::string &skeleton) {
     int64_t delta = 0;
@@ -226,12 +250,16 @@ private:
       Length,
       /// The descriptor of `length` bytes that end where the skipped ones end,
       /// with its size in front.
-      Raw
+      Raw,
+      /// A doc_string that is the descriptor of the node of `length` bytes at
+      /// `start`.
+      Node
     };
     uint64_t position;
     uint64_t skip;
     uint64_t length;
     Kind kind;
+    uint64_t start = 0;
   };
 
   /// The path from the model to the message that is being read, for errors.
@@ -253,17 +281,7 @@ private:
   /// Reads a varint in [position, end). Returns false when it is cut off or
   /// longer than ten bytes.
   bool readVarint(uint64_t &position, uint64_t end, uint64_t &value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 70; shift += 7) {
-      if (position == end)
-        return false;
-      uint8_t byte = begin[position++];
-      if (shift < 64)
-        value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80)
-        return true;
-    }
-    return false;
+    return ::readVarint(begin, position, end, value);
   }
 
   /// Scans the message of kind `message` in [position, end). Adds to `delta` by
@@ -275,6 +293,8 @@ private:
                                 Twine(kMaxDepth) + " deep");
     // How many children of each kind came before; kept for errors.
     uint64_t counts[10] = {};
+    const uint64_t first = position;
+    bool hasExtras = false;
     while (position < end) {
       uint64_t start = position;
       uint64_t tag = 0;
@@ -333,9 +353,22 @@ private:
       }
       if (isDropped(message, static_cast<uint32_t>(field))) {
         position += length;
-        edits.push_back({start, position - start, 0, Edit::Drop});
         delta -= static_cast<int64_t>(position - start);
+        if (message == Message::Node && !hasExtras) {
+          hasExtras = true;
+          edits.push_back(
+              {start, position - start, end - first, Edit::Node, first});
+          delta += static_cast<int64_t>(2 + kRawDescriptorSize);
+        } else {
+          edits.push_back({start, position - start, 0, Edit::Drop});
+        }
         continue;
+      }
+      if (message == Message::Model && kept) {
+        if (field == 25)
+          kept->functions.push_back({position, length});
+        else if (field == 20 || field == 26)
+          kept->fields.push_back({start, position + length - start});
       }
       Message child = childOf(message, static_cast<uint32_t>(field));
       if (child == Message::None) {
@@ -379,9 +412,13 @@ private:
       copied = edit.position + edit.skip;
       if (edit.kind == Edit::Length) {
         appendVarint(skeleton, edit.length);
-      } else if (edit.kind == Edit::Raw) {
+      } else if (edit.kind != Edit::Drop) {
+        bool isNode = edit.kind == Edit::Node;
+        if (isNode)
+          skeleton.push_back(static_cast<char>(kNodeDocField << 3 | 2));
         char descriptor[kRawDescriptorSize];
-        llvm::support::endian::write64le(descriptor, copied - edit.length);
+        llvm::support::endian::write64le(
+            descriptor, isNode ? edit.start : copied - edit.length);
         llvm::support::endian::write64le(descriptor + 8, edit.length);
         skeleton.push_back(static_cast<char>(kRawDescriptorSize));
         skeleton.append(descriptor, sizeof(descriptor));
@@ -393,6 +430,7 @@ private:
   const uint8_t *begin;
   uint64_t size;
   std::string &error;
+  KeptRanges *kept;
   uint64_t numMessages = 0;
   llvm::SmallVector<Frame, 16> frames;
   std::vector<Edit> edits;
@@ -409,6 +447,31 @@ mlir::tandem::onnx::decodeRawDescriptor(StringRef bytes) {
 }
 
 bool mlir::tandem::onnx::scanModel(StringRef file, std::string &skeleton,
-                                   std::string &error) {
-  return Scanner(file, error).run(skeleton);
+                                   std::string &error, KeptRanges *kept) {
+  return Scanner(file, error, kept).run(skeleton);
+}
+
+std::string mlir::tandem::onnx::readNodeExtras(StringRef node) {
+  auto *bytes = reinterpret_cast<const uint8_t *>(node.data());
+  std::string extras;
+  uint64_t position = 0, end = node.size();
+  // The scan has read this before; a mistake there must not read elsewhere.
+  while (position < end) {
+    uint64_t start = position, tag = 0, value = 0;
+    if (!readVarint(bytes, position, end, tag))
+      break;
+    if ((tag & 7) == 0) {
+      if (!readVarint(bytes, position, end, value))
+        break;
+    } else if ((tag & 7) == 2) {
+      if (!readVarint(bytes, position, end, value) || value > end - position)
+        break;
+      position += value;
+    } else {
+      position += (tag & 7) == 1 ? 8 : 4;
+    }
+    if (position <= end && isNodeExtra(tag >> 3))
+      extras.append(node.data() + start, position - start);
+  }
+  return extras;
 }

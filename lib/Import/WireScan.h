@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mlir::tandem::onnx {
 
@@ -37,12 +38,28 @@ constexpr size_t kRawDescriptorSize = 16;
 /// Reads a descriptor back. No value if `bytes` is not one.
 std::optional<RawRange> decodeRawDescriptor(llvm::StringRef bytes);
 
+/// What of a model is kept as bytes.
+struct KeptRanges {
+  /// Each FunctionProto, in order.
+  std::vector<RawRange> functions;
+  /// Fields of the ModelProto that the importer does not read, whole:
+  /// training information and device configurations.
+  std::vector<RawRange> fields;
+};
+
 /// Scans the serialized ModelProto in `file` and writes the same message into
-/// `skeleton`, with every raw_data replaced by a descriptor, and without the
-/// documentation and metadata of nodes, which the importer does not keep.
-/// Returns false on malformed input and then sets `error` to one sentence that
-/// names the message, its index and the byte.
-bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error);
+/// `skeleton`, with every raw_data replaced by a descriptor. Documentation,
+/// metadata and device configurations of a node, which can be most of a file,
+/// are left out, too: its doc_string becomes a descriptor of the whole node,
+/// from which `readNodeExtras` gets them. Returns false on malformed input and
+/// then sets `error` to one sentence that names the message, its index and the
+/// byte.
+bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error,
+               KeptRanges *kept = nullptr);
+
+/// The fields of the serialized NodeProto `node` that the skeleton lacks, one
+/// behind the other, as they stand there.
+std::string readNodeExtras(llvm::StringRef node);
 
 } // namespace mlir::tandem::onnx
 

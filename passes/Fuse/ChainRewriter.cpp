@@ -97,6 +97,7 @@ Value ChainRewriter::castTo(Value value, Type type) {
 static void dropNames(Operation *op) {
   op->removeDiscardableAttr("onnx_node_name");
   op->removeDiscardableAttr("tandem.outputs");
+  op->removeDiscardableAttr("tandem.extra");
 }
 
 /// Puts copies of `views` behind `value`.

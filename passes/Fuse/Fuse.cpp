@@ -22,6 +22,7 @@
 
 #include "tandem/Analysis/SymbolicShape.h"
 #include "tandem/Dialect/Tandem.h"
+#include "tandem/OnnxOps/FusedNode.h"
 #include "tandem/Passes/FusionReport.h"
 #include "tandem/Passes/Raise.h"
 
@@ -152,9 +153,24 @@ std::vector<Candidate> TandemFusePass::collect(Operation *function) {
                    policy->getWorldSize(GroupAttr::getWorld(&getContext())));
     setMiss(candidate, miss);
   };
+  // The other branch of a guard that the model has.
+  llvm::SmallPtrSet<Region *, 8> fallbacks;
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op != function && isa<FunctionOpInterface>(op))
+    if ((op != function && isa<FunctionOpInterface>(op)) ||
+        fallbacks.contains(op->getParentRegion()))
       return WalkResult::skip();
+    if (isFusionGuard(op))
+      fallbacks.insert(&op->getRegion(1));
+    if (auto form = getFusedNodeForm(op)) {
+      // Fused by an earlier run, and not raised as its types aren't known.
+      FusionSite &site = add(op).site;
+      site.fused = true;
+      site.pattern = getPatternName(form->hasPreGamma, form->hasResidual).str();
+      describeSite(site, GroupAttr::getWorld(&getContext()),
+                   op->getOperand(0).getType(),
+                   policy->getWorldSize(GroupAttr::getWorld(&getContext())));
+      return WalkResult::advance();
+    }
     if (auto fused = dyn_cast<FusedAllReduceNormOp>(op)) {
       Candidate &candidate = add(op);
       candidate.locs = {getAllReduceLoc(fused)};

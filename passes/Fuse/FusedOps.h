@@ -21,10 +21,14 @@ inline constexpr StringRef guardAttrName = "tandem.guard";
 inline constexpr StringRef fallbackAttrName = "tandem.fallback";
 
 /// The pattern's name, as in "all_reduce_add_rms_norm".
-inline StringRef getPatternName(FusedAllReduceNormOp op) {
-  if (op.getPreGamma())
+inline StringRef getPatternName(bool hasPreGamma, bool hasResidual) {
+  if (hasPreGamma)
     return "all_reduce_rms_norm_add_rms_norm";
-  return op.getResidual() ? "all_reduce_add_rms_norm" : "all_reduce_rms_norm";
+  return hasResidual ? "all_reduce_add_rms_norm" : "all_reduce_rms_norm";
+}
+inline StringRef getPatternName(FusedAllReduceNormOp op) {
+  return getPatternName(op.getPreGamma() != nullptr,
+                        op.getResidual() != nullptr);
 }
 
 /// The guard that the pass put before `op`, "none" where there is none.

@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FusedNodes.h"
 #include "Matchers.h"
 #include "Rewrite.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "tandem/Analysis/SymbolicShape.h"
+#include "tandem/OnnxOps/FusedNode.h"
 
 #include <variant>
 
@@ -66,9 +68,13 @@ void Raiser::collectOp(Operation *op) {
 }
 
 void Raiser::collect(Operation *root) {
+  // The other branch of a guard that a model has.
+  llvm::SmallPtrSet<Region *, 8> fallbacks;
   root->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (hasSourceRegion(op))
+    if (hasSourceRegion(op) || fallbacks.contains(op->getParentRegion()))
       return WalkResult::skip();
+    if (isFusionGuard(op))
+      fallbacks.insert(&op->getRegion(1));
     collectOp(op);
     return WalkResult::advance();
   });
@@ -130,6 +136,11 @@ struct RaisePattern : public RewritePattern {
                                 PatternRewriter &rewriter) const override {
     if (op->getParentOp() && hasSourceRegion(op->getParentOp()))
       return failure();
+    for (Region *region = op->getParentRegion(); region;
+         region = region->getParentRegion())
+      if (region->getRegionNumber() == 1 &&
+          isFusionGuard(region->getParentOp()))
+        return failure();
     ShapeAnalysis shapes;
     SourceRewriter sources(rewriter);
     if (auto norm = matchRMSNorm(op, /*why=*/nullptr, &shapes);
@@ -163,38 +174,15 @@ namespace mlir::tandem {
 #include "tandem/Passes/Passes.h.inc"
 } // namespace mlir::tandem
 
-/// Whether the module came from a model that Tandem had exported with its
-/// guards as If nodes. Function bodies are inlined, and what marks a guard's
-/// other branch has no ONNX form: fusing it once more would fuse inside both
-/// branches.
-static bool hasGuardsOfExport(ModuleOp module) {
-  auto model = module->getAttrOfType<DictionaryAttr>("tandem.onnx");
-  auto imports =
-      model ? model.getAs<DictionaryAttr>("opset_imports") : DictionaryAttr();
-  if (!imports || !imports.contains("ai.tandem"))
-    return false;
-  return module
-      ->walk([](Operation *op) {
-        return op->getName().getStringRef() == "onnx.If"
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 namespace {
 struct TandemRaisePass
     : public mlir::tandem::impl::TandemRaiseBase<TandemRaisePass> {
   using TandemRaiseBase::TandemRaiseBase;
 
   void runOnOperation() override {
-    if (hasGuardsOfExport(getOperation())) {
-      emitWarning(getOperation().getLoc())
-          << "this ONNX model was exported by Tandem: it is fused already and "
-             "stays as it is; to fuse it in another way, take its source";
-      return markAllAnalysesPreserved();
-    }
-    if (!raiseSourceOps(getOperation()))
+    bool isChanged = raiseFusedNodes(getOperation());
+    isChanged |= raiseSourceOps(getOperation());
+    if (!isChanged)
       markAllAnalysesPreserved();
   }
 };

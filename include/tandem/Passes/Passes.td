@@ -23,9 +23,9 @@ def TandemRaise : Pass<"tandem-raise", "::mlir::ModuleOp"> {
     Norms are raised only where the tandem op means the same, rounding by
     rounding; docs/raise.md lists what is matched and what is not.
 
-    A module that was imported from a model which Tandem exported (its
-    `tandem.onnx` names the domain `ai.tandem`) with guards as `onnx.If` stays as it
-    is, with a warning.
+    In a model that Tandem exported, the fused nodes of the domain `ai.tandem`
+    become fused ops again; these have no source region. The other branch of an
+    `onnx.If` that guards one stays as it is.
   }];
   let dependentDialects = ["::mlir::tandem::TandemDialect",
                            "::mlir::tensor::TensorDialect"];

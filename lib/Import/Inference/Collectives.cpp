@@ -40,12 +40,28 @@ void inferDistCollective(NodeInference &n) {
   inferRankOnly(n);
 }
 
+/// The norm, the new residual and the sum are like the input.
+void inferFused(NodeInference &n) {
+  for (size_t i = 0; i != n.outputs.size(); ++i)
+    setLike(n, i, n.input(0).dataType, n.input(0));
+}
+
+void inferTokenLimit(NodeInference &n) {
+  setTensor(n, 0, kInt64, llvm::ArrayRef<SymInt>());
+}
+
 const InferenceRule kRules[] = {
     {inferDistCollective, {"DistCollective"}},
     {inferAllReduce, {"NcclAllReduce"}},
     {inferAllReduce, {"AllReduce", "NcclAllReduce"}, "com.microsoft"},
     {inferAllGather, {"AllGather"}, "com.microsoft"},
     {inferAllReduce, {"AllReducePlugin"}, "trt_edgellm"},
+    {inferFused,
+     {"AllReduceRMSNorm", "AllReduceAddRMSNorm", "AllReduceRMSNormAddRMSNorm",
+      "AllReduceBiasRMSNorm", "AllReduceBiasAddRMSNorm",
+      "AllReduceBiasRMSNormAddRMSNorm"},
+     "ai.tandem"},
+    {inferTokenLimit, {"TokenLimit"}, "ai.tandem"},
 };
 
 } // namespace

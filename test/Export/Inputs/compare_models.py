@@ -7,8 +7,9 @@ Nodes are compared one by one in their order: name, op type, domain, overload,
 inputs and outputs by name, attributes by name. Initializers, value_info,
 opsets and metadata have no order. Tensors are compared by type, shape and
 bytes, whichever field holds them, and external ones by their references.
-What the importer does not read (documentation and metadata of nodes and
-values, names of tensors in attributes, denotations) is not compared.
+Functions must be the same message. What the importer does not keep
+(documentation and metadata of values and tensors, names of tensors in
+attributes, denotations) is not compared.
 
 usage: compare_models.py A.onnx B.onnx
 """
@@ -161,9 +162,12 @@ def compare_graphs(a, b, path, report, notes, outer_names=frozenset(), ir_versio
         notes.append(f"{path}: nodes were out of order")
     for index, (x, y) in enumerate(zip(nodes_a, b.node)):
         what = f"node #{index} '{x.name}' ({x.op_type})"
-        for field in ("name", "op_type", "overload"):
+        for field in ("name", "op_type", "overload", "doc_string"):
             if getattr(x, field) != getattr(y, field):
                 here(f"{what}: {field} became '{getattr(y, field)}'")
+        for field in ("metadata_props", "device_configurations"):
+            if list(getattr(x, field, ())) != list(getattr(y, field, ())):
+                here(f"{what}: {field} became {list(getattr(y, field))}")
         if canonical_domain(x.domain) != canonical_domain(y.domain):
             here(f"{what}: domain '{x.domain}' became '{y.domain}'")
         if list(x.input) != list(y.input) or list(x.output) != list(y.output):
@@ -187,9 +191,19 @@ def compare_graphs(a, b, path, report, notes, outer_names=frozenset(), ir_versio
                 here(f"{what}: attribute '{name}' differs: {str(attribute(p, path, report))[:200]} {str(attribute(q, path, report))[:200]}")
 
 
+def reads(node):
+    """The names that a node reads, those in its bodies among them."""
+    yield from node.input
+    for a in node.attribute:
+        for graph in (a.g, *a.graphs):
+            yield from (o.name for o in graph.output)
+            for inner in graph.node:
+                yield from reads(inner)
+
+
 def is_unsorted(graph):
     defined_at = {o: i for i, n in enumerate(graph.node) for o in n.output if o}
-    return any(defined_at.get(name, -1) >= i for i, n in enumerate(graph.node) for name in n.input)
+    return any(defined_at.get(name, -1) >= i for i, n in enumerate(graph.node) for name in reads(n))
 
 
 def compare(a, b):
@@ -205,6 +219,14 @@ def compare(a, b):
         differences.append("metadata of the model differs")
     if [f.name for f in a.functions] != [f.name for f in b.functions]:
         differences.append(f"functions {[f.name for f in a.functions]} became {[f.name for f in b.functions]}")
+    for f, g in zip(a.functions, b.functions):
+        if f != g:
+            differences.append(f"function '{f.domain}::{f.name}' differs")
+    for field in ("training_info", "configuration"):
+        if list(getattr(a, field, ())) != list(getattr(b, field, ())):
+            differences.append(f"{field} differs")
+    if list(a.graph.quantization_annotation) != list(b.graph.quantization_annotation):
+        differences.append("quantization annotations differ")
     compare_graphs(a.graph, b.graph, "graph", differences.append, notes)
     return differences, notes
 

@@ -38,6 +38,7 @@ ModelProto makeModel(size_t size) {
   constant->add_attribute()->mutable_t()->set_raw_data(
       std::string(size + 2, 'c'));
   constant->set_op_type("Constant");
+  model.add_configuration()->set_name("two");
   model.set_producer_name("after");
   return model;
 }
@@ -48,7 +49,17 @@ TEST(WireScan, ReplacesRawDataEverywhere) {
   for (size_t size : {0, 1, 15, 16, 17, 100, 127, 128, 16383, 16384, 100000}) {
     ModelProto model = makeModel(size);
     std::string file = model.SerializeAsString(), skeleton, error;
-    ASSERT_TRUE(scanModel(file, skeleton, error)) << error;
+    KeptRanges kept;
+    ASSERT_TRUE(scanModel(file, skeleton, error, &kept)) << error;
+    // Functions and what is not read are kept as they are.
+    ASSERT_EQ(kept.functions.size(), 1u);
+    EXPECT_EQ(file.substr(kept.functions[0].offset, kept.functions[0].size),
+              model.functions(0).SerializeAsString());
+    ASSERT_EQ(kept.fields.size(), 1u);
+    ModelProto fields;
+    ASSERT_TRUE(fields.ParseFromString(
+        file.substr(kept.fields[0].offset, kept.fields[0].size)));
+    EXPECT_EQ(fields.configuration(0).name(), "two");
     ModelProto scanned;
     ASSERT_TRUE(scanned.ParseFromString(skeleton)) << size;
 
@@ -63,10 +74,19 @@ TEST(WireScan, ReplacesRawDataEverywhere) {
               std::string(size + 1, 'b'));
     EXPECT_EQ(bytesOf(scanned.functions(0).node(0).attribute(0).t()),
               std::string(size + 2, 'c'));
-    // All else is kept, but for documentation of nodes.
+    // All else is kept; documentation of nodes is where a descriptor says.
     EXPECT_EQ(graph.initializer(0).dims(0), 3);
     EXPECT_EQ(graph.node(0).op_type(), "If");
-    EXPECT_FALSE(graph.node(0).has_doc_string());
+    std::optional<RawRange> node =
+        decodeRawDescriptor(graph.node(0).doc_string());
+    ASSERT_TRUE(node.has_value());
+    tandem_onnx::NodeProto extras, whole;
+    llvm::StringRef bytes =
+        llvm::StringRef(file).substr(node->offset, node->size);
+    ASSERT_TRUE(whole.ParseFromString(bytes.str()));
+    ASSERT_TRUE(extras.ParseFromString(readNodeExtras(bytes)));
+    EXPECT_EQ(extras.doc_string(), whole.doc_string());
+    EXPECT_FALSE(extras.has_op_type());
     EXPECT_EQ(scanned.producer_name(), "after");
     EXPECT_LT(skeleton.size(), 300u);
   }

@@ -1,0 +1,229 @@
+# Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models with functions of their own: there and back, and fused.
+
+usage: functions.py FUSION_TRANSLATE FUSION_OPT FOLDER
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import onnx
+from onnx.parser import parse_model
+from onnx.reference import ReferenceEvaluator
+from run_reference import AllReduce
+
+from compare_models import compare
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]>\n'
+ROUND_TRIPS = {
+    # Functions in functions, attributes and their defaults, outputs that are inputs,
+    # an input that is not read, a function that nobody calls.
+    "nested": HEAD + """
+g (float[4] x, float[4] unused) => (float[4] y, float[4] z, float[4] w) {
+  [call] y, z = local.F <alpha = 0.5> (x, unused)
+  w = local.G (y)
+}
+<domain: "local", opset_import: ["" : 20, "local" : 1]>
+F <alpha, beta: float = 2.0> (a, b) => (c, d) {
+  [inner] t = local.G (a)
+  u = local.E <k: float = @alpha, l: float = @beta> (t)
+  c = local.P (u)
+  d = Neg (c)
+}
+<domain: "local", opset_import: ["" : 20]>
+G (a) => (b) { b = Abs (a) }
+<domain: "local", opset_import: ["" : 20]>
+P (a) => (a) { }
+<domain: "local", opset_import: ["" : 20]>
+E <k, l> (a) => (b) {
+  c = Elu <alpha: float = @k> (a)
+  b = LeakyRelu <alpha: float = @l> (c)
+}
+<domain: "local", opset_import: ["" : 18]>
+Never (a) => (b) { b = Abs (a) }
+""",
+    # A function for another opset than the model: its nodes may mean other things.
+    "opset": HEAD + """
+g (float[4,3] x) => (float[4,1] y) { y = local.F (x) }
+<domain: "local", opset_import: ["" : 13]>
+F (a) => (b) { b = ReduceMax <axes = [1]> (a) }
+""",
+    # Calls in bodies, and bodies in functions.
+    "control": HEAD + """
+g (bool c, float[4] x) => (float[4] y, float[4] w) {
+  y = If (c) <
+    then_branch = t () => (float[4] a) { [n] a = local.F (x, c) },
+    else_branch = e () => (float[4] a) { [n] a = local.H (x) }
+  >
+  [again] w = local.F (x, c)
+}
+<domain: "local", opset_import: ["" : 20, "local" : 1]>
+F (a, c) => (b) {
+  b = If (c) <
+    then_branch = t () => (q) { q = local.H (a) },
+    else_branch = e () => (q) { q = Identity (a) }
+  >
+}
+<domain: "local", opset_import: ["" : 20]>
+H (a) => (b) {
+  k = Constant <value = float[2] {1, 2}> ()
+  s = ReduceSum (k)
+  b = Mul (a, s)
+}
+""",
+    # Calls without names, of the same value twice, and with outputs left out.
+    "unnamed": HEAD + """
+g (float[4] x) => (float[4] y, float[4] x2) {
+  a = local.F (x, x)
+  b,  = local.Two (a)
+  , c = local.Two (b)
+  y = Add (b, c)
+  x2 = local.Pass (x)
+}
+<domain: "local", opset_import: ["" : 20]>
+F (a, c) => (b) { b = Add (c, a) }
+<domain: "local", opset_import: ["" : 20]>
+Two (a) => (b, c) {
+  b = Neg (a)
+  c = Abs (b)
+}
+<domain: "local", opset_import: ["" : 20]>
+Pass (a) => (a) { u = Neg (a) }
+""",
+    # Domains that only the function has.
+    "domains": HEAD + """
+g (float[4] x) => (float[4] y) { y = local.F (x) }
+<domain: "local", opset_import: ["" : 20, "com.microsoft" : 1, "ai.onnx.ml" : 3]>
+F (a) => (b) { b = com.microsoft.Gelu (a) }
+""",
+}
+
+# Chains in a function, from one into another, and functions that no chain touches.
+FUSED = """<ir_version: 10, opset_import: ["" : 20, "local" : 1, "com.microsoft" : 1]>
+g (float[b,8] x, float[b,8] h) => (float[b,8] n, float[b,8] s)
+<float[8,8] w = {WEIGHTS}, float[8] gain = {1, 2, 3, 4, 5, 6, 7, 8}>
+{
+  [layer0] n0, h0 = local.Layer (x, h, w, gain)
+  [layer1] n1, h1 = local.Layer (n0, h0, w, gain)
+  [act] a = local.Act (n1)
+  [sum] r = local.Reduce (a, w)
+  s = Add (r, h1)
+  [norm] n = local.Norm (s, gain)
+}
+<domain: "local", opset_import: ["" : 20, "local" : 1]>
+Layer (x, h, w, gain) => (n, s) {
+  [act] a = local.Act (x)
+  [reduce] r = local.Reduce (a, w)
+  [add] s = Add (h, r)
+  [norm] n = local.Norm (s, gain)
+}
+<domain: "local", opset_import: ["" : 20]>
+Act (x) => (y) {
+  t = Tanh (x)
+  y = Mul (t, t)
+}
+<domain: "local", opset_import: ["" : 20, "com.microsoft" : 1]>
+Reduce (x, w) => (y) {
+  p = MatMul (x, w)
+  y = com.microsoft.AllReduce (p)
+}
+<domain: "local", opset_import: ["" : OPSET]>
+Norm (x, gain) => (y) {
+  two = Constant <value_float = 2.0> ()
+  q = Pow (x, two)
+  last = Constant <value_ints = [-1]> ()
+  m = ReduceMean <keepdims = 1> (q, last)
+  e = Constant <value_float = 1e-5> ()
+  d = Add (m, e)
+  root = Sqrt (d)
+  z = Div (x, root)
+  y = Mul (z, gain)
+}
+"""
+
+
+def run(path, feeds):
+    model = onnx.load(path)
+    AllReduce.calls = 0
+    functions = {}
+    # A function may call those that come after it.
+    left = list(model.functions)
+    while left:
+        for proto in list(left):
+            needed = {n.op_type for n in proto.node if n.domain == "local"}
+            if needed <= set(functions):
+                known = list(functions.values())
+                functions[proto.name] = ReferenceEvaluator(proto, functions=known, new_ops=[AllReduce])
+                left.remove(proto)
+    opsets = {o.domain: o.version for o in model.opset_import}
+    session = ReferenceEvaluator(model.graph, opsets=opsets, functions=list(functions.values()), new_ops=[AllReduce])
+    return session.run(None, feeds), AllReduce.calls
+
+
+def main():
+    translate, optimize, folder = *sys.argv[1:3], pathlib.Path(sys.argv[3])
+    for name, text in ROUND_TRIPS.items():
+        model = parse_model(text)
+        source, output = folder / f"{name}.onnx", folder / f"{name}.out.onnx"
+        onnx.save(model, source)
+        for path in (source, folder / f"{name}.mlir"):
+            # From the file, and through MLIR's text.
+            if path != source:
+                subprocess.run([translate, "--import-onnx", source, "-o", path], check=True)
+            subprocess.run([translate, "--export-onnx", path, "-o", output], check=True)
+            differences, _ = compare(model, onnx.load(output))
+            assert not differences, (name, differences)
+    print(f"{len(ROUND_TRIPS)} models with functions come back equal")
+
+    # What somebody changed is not written as a call of what it was.
+    text = (folder / "nested.mlir").read_text()
+    (folder / "changed.mlir").write_text(text.replace('"onnx.Abs"', '"onnx.Sqrt"'))
+    subprocess.run([translate, "--export-onnx", folder / "changed.mlir", "-o", output], check=True)
+    changed = onnx.load(output)
+    nodes = [n.op_type for n in changed.graph.node]
+    assert nodes == ["Sqrt", "E", "P", "Neg", "Sqrt"], nodes
+    assert [f.name for f in changed.functions] == ["P", "E", "Never"], changed.functions
+
+    random = numpy.random.default_rng(0)
+    weights = ", ".join(f"{x:.4f}" for x in random.standard_normal(64))
+    text = FUSED.replace("WEIGHTS", weights)
+    source = folder / "chains.onnx"
+    onnx.save(parse_model(text.replace("OPSET", "20")), source)
+    # Inference does not know the all-reduce, so there is no full check of these.
+    # Inference does not know the all-reduce, so there is no full check of these.
+    onnx.checker.check_model(str(source))
+    feeds = {name: random.standard_normal((3, 8)).astype("f4") for name in ("x", "h")}
+    expected, calls = run(source, feeds)
+    assert calls == 3
+    for options in (["--onnx-guard=if"], ["--onnx-guard=op"], ["--tandem-fuse-pipeline=guard=function"]):
+        output = folder / "fused.onnx"
+        done = subprocess.run([optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
+        assert b"fused 3 of 3" in done.stderr, done.stderr
+        onnx.checker.check_model(str(output))
+        outputs, calls = run(output, feeds)
+        gap = max(float(numpy.abs(a - b).max()) for a, b in zip(expected, outputs))
+        assert calls == 3 and gap < 1e-6, (calls, gap)
+        fused = onnx.load(output)
+        called = sorted(n.name for n in fused.graph.node if n.domain == "local")
+        print(options[0], "functions:", *sorted(f.name for f in fused.functions), "calls:", *called)
+
+    # The nodes of a function for another opset can't become the model's: those that
+    # fuse may, but not the product beside the all-reduce.
+    text = text.replace("OPSET", "20").replace('["" : 20, "com.microsoft" : 1]>\nR', '["" : 18, "com.microsoft" : 1]>\nR')
+    source = folder / "old.onnx"
+    onnx.save(parse_model(text), source)
+    subprocess.run([optimize, source, "--pass-pipeline=builtin.module()", "-o", output], check=True)
+    assert not compare(onnx.load(source), onnx.load(output))[0]
+    done = subprocess.run([optimize, source, "-o", output], capture_output=True, text=True)
+    errors = [line for line in done.stderr.splitlines() if "error" in line]
+    assert done.returncode == 1 and len(errors) == 1, done.stderr
+    print(errors[0])
+    print("PASS")
+
+
+if __name__ == "__main__":
+    main()

@@ -79,10 +79,20 @@ static LogicalResult runLinker(Location loc, StringRef linker,
                                          redirects, 0, 0, &error);
   if (status == 0)
     return success();
-  // The first word of it is the cause; the rest follows from that.
+  // The first thing that it says is the cause; the rest follows from that. An
+  // assembler has a headline, though.
   auto said = llvm::MemoryBuffer::getFile(log);
-  if (error.empty() && said)
-    error = (*said)->getBuffer().trim().split('\n').first.rtrim().str();
+  if (error.empty() && said) {
+    SmallVector<StringRef> lines;
+    (*said)->getBuffer().trim().split(lines, '\n');
+    const StringRef *line = llvm::find_if(lines, [](StringRef text) {
+      return text.contains_insensitive("error");
+    });
+    bool isHeadline = lines.front().ends_with("Assembler messages:");
+    error = (isHeadline && line != lines.end() ? *line : lines.front())
+                .rtrim()
+                .str();
+  }
   auto diagnostic = emitError(loc)
                     << "'" << *program << "' could not link the shared object"
                     << (error.empty() ? "" : ": ") << error;
@@ -159,10 +169,13 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
   if (failed(symbols))
     return failure();
   std::string text = "\t.section .rodata.tandem,\"a\",%progbits\n";
+  std::string quoted;
+  for (char c : dataFile)
+    quoted += (c == '"' || c == '\\' ? "\\" : "") + std::string(1, c);
   for (const compile::DataSymbol &symbol : *symbols)
     text += ("\t.balign 64\n\t.globl " + symbol.name + "\n\t.hidden " +
              symbol.name + "\n\t.type " + symbol.name + ", %object\n" +
-             symbol.name + ":\n\t.incbin \"" + dataFile + "\", " +
+             symbol.name + ":\n\t.incbin \"" + quoted + "\", " +
              Twine(symbol.offset) + ", " + Twine(symbol.bytes) + "\n\t.size " +
              symbol.name + ", " + Twine(symbol.bytes) + "\n")
                 .str();
@@ -187,10 +200,11 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                           << "': " << code.message();
   fs::remove(temporary);
   auto removeTemporary = llvm::scope_exit([&] { fs::remove(temporary); });
-  std::string versions = "-Wl,--version-script=" + script;
+  std::string versions = "--version-script=" + script;
   if (failed(runLinker(loc, options.linker,
-                       {"-shared", "-o", temporary, object, assembly, versions,
-                        "-Wl,-z,now", "-Wl,-z,relro", "-Wl,--as-needed", "-lm"},
+                       {"-shared", "-o", temporary, object, assembly,
+                        "-Xlinker", versions, "-Wl,-z,now", "-Wl,-z,relro",
+                        "-Wl,--as-needed", "-lm"},
                        inFolder("linker.log"), !options.triple.empty())))
     return failure();
 

@@ -278,6 +278,29 @@ def test_no_process_group():
         tt.get_group("x")
 
 
+def writing(rank):
+    """Autograd must see that a tensor that it has saved was written to."""
+    with make_group():
+        for write in (
+            lambda x: tt.all_reduce_(x, "0"),
+            lambda x: tt.fused_all_reduce_add_rms_norm_(
+                draw(1, 4, HIDDEN), x, torch.ones(HIDDEN), 1e-5, "0"
+            ),
+        ):
+            with torch.enable_grad():
+                saved, weight = draw(0, 4, HIDDEN), torch.ones(4, HIDDEN, requires_grad=True)
+                loss = (saved * weight).sum()
+                write(saved)
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    loss.backward()
+            with torch.inference_mode():
+                write(draw(0, 4, HIDDEN))
+
+
+def test_writing_is_seen():
+    on_ranks(writing, world=1)
+
+
 def sleeping(rank):
     group = make_group()
     x, gamma = draw(rank, 4, HIDDEN), torch.ones(HIDDEN)

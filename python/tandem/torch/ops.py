@@ -188,6 +188,12 @@ def _fused_sum(*operands: Any, **more: Any) -> tuple[Tensor, ...]:
     return tuple(_run(*operands, **more, new_residual="made", sum_out=True))
 
 
+def _note_write(tensor: Tensor) -> None:
+    """Lets autograd see that a tensor has changed which it may have saved."""
+    if not tensor.is_inference():
+        torch.autograd.graph.increment_version(tensor)
+
+
 def _fused_(
     input: Tensor,
     residual: Tensor,
@@ -207,7 +213,7 @@ def _fused_(
     ):
         if other is not None and _checks.overlap(residual, other):
             raise ValueError(f"residual, which is written to, overlaps {what}")
-    return _run(
+    norm = _run(
         input,
         residual,
         gamma,
@@ -218,9 +224,11 @@ def _fused_(
         **more,
         new_residual="in place",
     )[0]
+    _note_write(residual)
+    return norm
 
 
-def _reduce(input: Tensor, output: Tensor, group: str, launcher: Launcher, code: int) -> None:
+def _reduce(input: Tensor, output: Tensor, launcher: Launcher, code: int) -> None:
     elements = input.numel()
     if elements:
         hidden = input.shape[-1]
@@ -241,7 +249,7 @@ def _all_reduce(input: Tensor, group: str) -> Tensor:
     _checks.check_no_grad(input=input)
     _checks.check_contiguous("input", input)
     output = torch.empty_like(input)
-    _reduce(input, output, group, launcher, code)
+    _reduce(input, output, launcher, code)
     return output
 
 
@@ -249,7 +257,8 @@ def _all_reduce_(input: Tensor, group: str) -> None:
     launcher, code = _open(group, "input", input)
     _checks.check_no_grad(input=input)
     _checks.check_contiguous("input", input)
-    _reduce(input, input, group, launcher, code)
+    _reduce(input, input, launcher, code)
+    _note_write(input)
 
 
 # --- For tracing ---

@@ -2,6 +2,36 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+# Reading MLIR's headers is most of the time that a source takes. These are read once for all that call
+# tandem_precompile_headers. -DTANDEM_PRECOMPILE_HEADERS=OFF shows includes that a source lacks.
+option(TANDEM_PRECOMPILE_HEADERS "Precompile MLIR's most used headers" ${TANDEM_IS_TOP_LEVEL})
+if(TANDEM_PRECOMPILE_HEADERS)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/CMakeFiles/TandemPrecompiled.cpp CONTENT "")
+  add_library(TandemPrecompiled OBJECT ${PROJECT_BINARY_DIR}/CMakeFiles/TandemPrecompiled.cpp)
+  target_link_libraries(TandemPrecompiled PRIVATE TandemCompileOptions)
+  target_precompile_headers(TandemPrecompiled PRIVATE
+    <mlir/Dialect/Arith/IR/Arith.h>
+    <mlir/Dialect/Func/IR/FuncOps.h>
+    <mlir/Dialect/MemRef/IR/MemRef.h>
+    <mlir/Dialect/SCF/IR/SCF.h>
+    <mlir/Dialect/Tensor/IR/Tensor.h>
+    <mlir/IR/PatternMatch.h>
+    <mlir/Pass/Pass.h>
+    <mlir/Pass/PassManager.h>
+    <llvm/ADT/StringSet.h>
+    <llvm/Support/JSON.h>)
+  llvm_update_compile_flags(TandemPrecompiled)
+endif()
+
+# tandem_precompile_headers(<target>), for sources that use MLIR.
+function(tandem_precompile_headers target)
+  if(TANDEM_PRECOMPILE_HEADERS)
+    # LLVM's flags hold -fPIC; -fPIE of an executable would not fit the headers.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_precompile_headers(${target} REUSE_FROM TandemPrecompiled)
+  endif()
+endfunction()
+
 # tandem_add_library(<name> <source>... [DEPENDS <target>...] [LINK_LIBS <lib>...])
 # Adds the static library <name> with the alias Tandem::<name>, linked to the shared MLIR and LLVM, and puts it into
 # the export set.
@@ -14,6 +44,7 @@ function(tandem_add_library name)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
   llvm_update_compile_flags(${name})
+  tandem_precompile_headers(${name})
   set_property(GLOBAL APPEND PROPERTY TANDEM_EXPORTED_LIBS ${name})
 endfunction()
 
@@ -32,6 +63,7 @@ function(tandem_add_tool name)
   tandem_set_sanitizer_defaults(${name})
   target_link_libraries(${name} PRIVATE TandemCompileOptions ${ARG_LINK_LIBS} MLIR LLVM)
   llvm_update_compile_flags(${name})
+  tandem_precompile_headers(${name})
   set_property(GLOBAL APPEND PROPERTY TANDEM_TOOLS ${name})
 endfunction()
 
@@ -52,6 +84,7 @@ function(tandem_add_unittest name)
   tandem_set_sanitizer_defaults(${name})
   target_link_libraries(${name} PRIVATE TandemCompileOptions ${ARG_LINK_LIBS} MLIR LLVM GTest::gtest GTest::gtest_main)
   llvm_update_compile_flags(${name})
+  tandem_precompile_headers(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test/unit)
   add_test(NAME ${name} COMMAND ${name})
   set_property(GLOBAL APPEND PROPERTY TANDEM_UNITTESTS ${name})

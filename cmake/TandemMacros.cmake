@@ -11,7 +11,10 @@ if(TANDEM_PRECOMPILE_HEADERS)
   target_link_libraries(TandemPrecompiled PRIVATE TandemCompileOptions)
   target_precompile_headers(TandemPrecompiled PRIVATE
     <mlir/Dialect/Arith/IR/Arith.h>
+    <mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h>
     <mlir/Dialect/Func/IR/FuncOps.h>
+    <mlir/Dialect/LLVMIR/LLVMDialect.h>
+    <mlir/Dialect/Linalg/IR/Linalg.h>
     <mlir/Dialect/MemRef/IR/MemRef.h>
     <mlir/Dialect/SCF/IR/SCF.h>
     <mlir/Dialect/Tensor/IR/Tensor.h>
@@ -21,6 +24,10 @@ if(TANDEM_PRECOMPILE_HEADERS)
     <llvm/ADT/StringSet.h>
     <llvm/Support/JSON.h>)
   llvm_update_compile_flags(TandemPrecompiled)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # Or ccache never finds a source that uses them.
+    target_compile_options(TandemPrecompiled PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
 endif()
 
 # tandem_precompile_headers(<target>), for sources that use MLIR.

@@ -60,7 +60,7 @@ TandemError Context::run(TandemErrorCode code, const char *otherwise,
     return makeError(TANDEM_ERROR_BUSY,
                      "a callback must not use the context that it is called "
                      "for");
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   errors.clear();
   report.reset();
   LogicalResult result = action();

@@ -38,7 +38,7 @@ static bool isOfKind(Kind kind, uintptr_t handle) {
 uintptr_t mlir::tandem::capi::addObject(Kind kind,
                                         std::shared_ptr<void> object) {
   Table &table = getTable();
-  std::lock_guard lock(table.mutex);
+  std::lock_guard<std::mutex> lock(table.mutex);
   uintptr_t handle =
       (++table.next << kindBits) | (static_cast<uintptr_t>(kind) << 1) | 1;
   table.objects.emplace(handle, std::move(object));
@@ -50,7 +50,7 @@ std::shared_ptr<void> mlir::tandem::capi::findObject(Kind kind,
   if (!isOfKind(kind, handle))
     return nullptr;
   Table &table = getTable();
-  std::lock_guard lock(table.mutex);
+  std::lock_guard<std::mutex> lock(table.mutex);
   auto it = table.objects.find(handle);
   return it == table.objects.end() ? nullptr : it->second;
 }
@@ -60,7 +60,7 @@ std::shared_ptr<void> mlir::tandem::capi::removeObject(Kind kind,
   if (!isOfKind(kind, handle))
     return nullptr;
   Table &table = getTable();
-  std::lock_guard lock(table.mutex);
+  std::lock_guard<std::mutex> lock(table.mutex);
   auto it = table.objects.find(handle);
   if (it == table.objects.end())
     return nullptr;

@@ -31,7 +31,7 @@ namespace fs = llvm::sys::fs;
 /// A module may die on any thread, while others use its context. In a callback
 /// the lock is held already.
 Module::~Module() {
-  std::unique_lock lock(context->mutex, std::defer_lock);
+  std::unique_lock<std::mutex> lock(context->mutex, std::defer_lock);
   if (!context->isInCallback())
     lock.lock();
   op = {};

@@ -16,7 +16,6 @@ using namespace mlir;
 using namespace mlir::tandem;
 
 static constexpr StringLiteral cInterfacePrefix = "_mlir_ciface_";
-static constexpr StringLiteral shapesSuffix = "_result_shapes";
 
 /// A constant zero-terminated string that `b` puts at its place.
 static LLVM::GlobalOp makeString(OpBuilder &b, Location loc, StringRef name,

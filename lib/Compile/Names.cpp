@@ -25,8 +25,8 @@ static bool isIdentifier(StringRef name) {
 }
 
 LogicalResult mlir::tandem::compile::checkNames(ModuleOp module) {
-  llvm::TargetLibraryInfoImpl library(
-      llvm::Triple(llvm::sys::getDefaultTargetTriple()));
+  llvm::TargetLibraryInfoImpl library{
+      llvm::Triple(llvm::sys::getDefaultTargetTriple())};
   auto isReserved = [&](StringRef name) {
     llvm::LibFunc ignored;
     return name.starts_with("tandem_") || name.starts_with("_mlir_") ||

@@ -259,12 +259,19 @@ LogicalResult GraphExporter::run() {
     tandemOps->know(function);
 
   module.walk([&](Operation *op) {
+    bool isGiven = hasGivenNames(op);
     if (auto list = op->getAttrOfType<ArrayAttr>("tandem.outputs"))
       for (Attribute name : list)
-        if (auto text = dyn_cast<StringAttr>(name))
+        if (auto text = dyn_cast<StringAttr>(name)) {
           reserved.insert(text.getValue());
-    if (auto name = op->getAttrOfType<StringAttr>("onnx_node_name"))
+          if (isGiven)
+            givenNames.insert(text.getValue());
+        }
+    if (auto name = op->getAttrOfType<StringAttr>("onnx_node_name")) {
       reservedNodes.insert(name.getValue());
+      if (isGiven)
+        givenNodes.insert(name.getValue());
+    }
     if (auto bodies = op->getAttrOfType<ArrayAttr>("tandem.bodies"))
       for (Attribute body : bodies)
         if (auto entries = dyn_cast<DictionaryAttr>(body))
@@ -273,10 +280,15 @@ LogicalResult GraphExporter::run() {
               if (auto text = dyn_cast<StringAttr>(input))
                 reserved.insert(text.getValue());
   });
-  for (const SourceFunctions::Call &call : functions.getCalls())
+  for (const SourceFunctions::Call &call : functions.getCalls()) {
     reservedNodes.insert(call.name);
-  for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i)
+    if (call.parent < 0)
+      givenNodes.insert(call.name);
+  }
+  for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i) {
     reserved.insert(argText(main, i, "onnx.name"));
+    claimed.insert(argText(main, i, "onnx.name"));
+  }
   for (unsigned i = 0, e = main.getNumResults(); i != e; ++i) {
     reserved.insert(resultText(main, i, "onnx.name"));
     claimed.insert(resultText(main, i, "onnx.name"));
@@ -448,10 +460,19 @@ std::string GraphExporter::freshNode(StringRef hint, Scope &scope) {
   return fresh(hint, claimedNodes, scope);
 }
 
-std::string GraphExporter::claim(StringRef name, Scope &scope) {
+/// Whether a node's names are the file's. What was inlined from a function or
+/// made by a pass has names that give way.
+bool GraphExporter::hasGivenNames(Operation *op) {
+  return isOnnx(*op) && !op->hasAttr(callAttrName);
+}
+
+std::string GraphExporter::claim(StringRef name, Scope &scope, bool isGiven) {
   if (name.empty())
     return {};
-  if (claimed.insert(name).second || !scope.isStrict)
+  // In graphs beside each other the same name may stand for two values.
+  bool isFree =
+      (isGiven || !givenNames.contains(name)) && claimed.insert(name).second;
+  if (isFree || (isGiven && !scope.isStrict))
     return name.str();
   std::string changed;
   for (;;) {
@@ -461,8 +482,13 @@ std::string GraphExporter::claim(StringRef name, Scope &scope) {
   }
 }
 
-std::string GraphExporter::claimNode(StringRef name, Scope &scope) {
-  if (name.empty() || claimedNodes.insert(name).second || !scope.isStrict)
+std::string GraphExporter::claimNode(StringRef name, Scope &scope,
+                                     bool isGiven) {
+  if (name.empty())
+    return {};
+  bool isFree = (isGiven || !givenNodes.contains(name)) &&
+                claimedNodes.insert(name).second;
+  if (isFree || (isGiven && !scope.isStrict))
     return name.str();
   for (;;) {
     std::string text = (name + "_" + Twine(nextNumber(name))).str();
@@ -473,10 +499,12 @@ std::string GraphExporter::claimNode(StringRef name, Scope &scope) {
 
 std::string GraphExporter::claimNode(Operation &op, Scope &scope) {
   auto name = op.getAttrOfType<StringAttr>("onnx_node_name");
-  return name ? claimNode(name.getValue(), scope) : std::string();
+  return name ? claimNode(name.getValue(), scope, hasGivenNames(&op))
+              : std::string();
 }
 
-void GraphExporter::nameResult(OpResult result, Scope &scope, StringRef hint) {
+void GraphExporter::nameResult(OpResult result, Scope &scope, StringRef hint,
+                               bool isGivenName) {
   if (StringRef name = outputNames.lookup(result); !name.empty())
     return setName(result, name);
   auto given = result.getOwner()->getAttrOfType<ArrayAttr>("tandem.outputs");
@@ -486,7 +514,8 @@ void GraphExporter::nameResult(OpResult result, Scope &scope, StringRef hint) {
     if (auto text = dyn_cast<StringAttr>(given[result.getResultNumber()]))
       name = text.getValue();
   if (!name.empty())
-    setName(result, claim(name, scope));
+    setName(result, claim(name, scope,
+                          isGivenName || hasGivenNames(result.getOwner())));
   else if (isGiven && result.use_empty())
     setName(result, "");
   else
@@ -767,12 +796,12 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
   if (!call.overload.empty())
     node.set_overload(call.overload.str());
   if (!call.name.empty())
-    node.set_name(claimNode(call.name, scope));
+    node.set_name(claimNode(call.name, scope, call.parent < 0));
   NodeProto &added = *scope.graph->add_node();
   added = std::move(node);
   for (OpResult result : results) {
     if (result)
-      nameResult(result, scope, "result");
+      nameResult(result, scope, "result", /*isGivenName=*/call.parent < 0);
     added.add_output(result ? nameOf(result).str() : std::string());
   }
   for (OpResult result : results)
@@ -964,8 +993,8 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
       return true;
     }
   }
-  setName(result,
-          name.empty() ? freshValue("constant", scope) : claim(name, scope));
+  setName(result, name.empty() ? freshValue("constant", scope)
+                               : claim(name, scope, hasGivenNames(&op)));
   std::string error;
   if (scope.ownsInitializers && scope.graph != &model.graph()) {
     TensorProto &tensor = *scope.graph->add_initializer();
@@ -1068,6 +1097,11 @@ void GraphExporter::emitArith(Operation &op, Scope &scope) {
   Value result = op.getResult(0);
   auto operand = [&](unsigned i) { return nameOf(op.getOperand(i)); };
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    // The position in a tensor.dim is written with that (emitDim).
+    if (llvm::all_of(result.getUses(), [](OpOperand &use) {
+          return isa<tensor::DimOp>(use.getOwner());
+        }))
+      return;
     APInt value = cast<IntegerAttr>(constant.getValue()).getValue();
     std::string name = sink.integer(
         value.getBitWidth() == 1 ? value.getZExtValue() : value.getSExtValue(),

@@ -103,10 +103,13 @@ private:
     names[value] = saver.save(name);
   }
   /// Names results as the source did, or anew.
-  void nameResult(OpResult result, Scope &scope, StringRef hint);
+  void nameResult(OpResult result, Scope &scope, StringRef hint,
+                  bool isGivenName = false);
   void nameResults(Operation &op, Scope &scope, StringRef hint);
-  std::string claim(StringRef name, Scope &scope);
-  std::string claimNode(StringRef name, Scope &scope);
+  static bool hasGivenNames(Operation *op);
+  /// A name that the module has; made unique where it need not be kept.
+  std::string claim(StringRef name, Scope &scope, bool isGiven = true);
+  std::string claimNode(StringRef name, Scope &scope, bool isGiven = true);
   std::string claimNode(Operation &op, Scope &scope);
   std::string freshValue(StringRef hint, Scope &scope);
   std::string freshNode(StringRef hint, Scope &scope);
@@ -138,6 +141,8 @@ private:
   llvm::DenseMap<Value, StringRef> outputNames;
   /// All names in the module, and those that were given already.
   llvm::StringSet<> reserved, reservedNodes, claimed, claimedNodes;
+  /// Names of the file's own values and nodes.
+  llvm::StringSet<> givenNames, givenNodes;
   /// The last number that was put behind a name.
   llvm::StringMap<unsigned> numbers;
   llvm::DenseSet<Operation *> needed;

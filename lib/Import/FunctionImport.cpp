@@ -215,9 +215,17 @@ bool GraphImporter::noteAllReduce(NodeState &node) {
     if (proto.input_size() != 1 || proto.output_size() != 1 ||
         proto.input(0) != value)
       return true;
-    NodeState inner{
-        proto, node.index, kindOf(proto), node.scope, node.location, {}, {}, {},
-        {},    {}};
+    NodeState inner{proto,
+                    node.index,
+                    kindOf(proto),
+                    node.scope,
+                    node.location,
+                    {},
+                    {},
+                    {},
+                    {},
+                    {},
+                    {}};
     Attributes attributes;
     for (const AttributeProto &attribute : proto.attribute())
       if (!attribute.ref_attr_name().empty() || attribute.has_g() ||

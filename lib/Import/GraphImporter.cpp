@@ -338,12 +338,18 @@ void GraphImporter::importMain(func::FuncOp function) {
         attributes.set("tandem.default", value);
       else
         modelError("initializer '" + input.name() + "' " + error);
-      if (value && slot->info.kind == ValueInfo::Unknown) {
-        slot->info = ValueInfo::tensor(initializer->data_type());
+      if (value) {
         SymInts dims;
         for (int64_t dim : initializer->dims())
           dims.push_back(SymInt::constant(dim));
-        slot->info.setDims(dims);
+        auto held = ValueInfo::tensor(initializer->data_type(), dims);
+        std::string spelling = print(held);
+        if (slot->info.kind == ValueInfo::Unknown)
+          slot->info = held;
+        else if (mergeDeclared(held, slot->info) == MergeResult::Contradiction)
+          modelError("graph input '" + input.name() + "' is declared as " +
+                     print(slot->info) + ", but its initializer is " +
+                     spelling);
       }
     }
     std::string dimParams;

@@ -10,6 +10,8 @@
 
 #include "WireScan.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <limits>
 
 using namespace mlir::tandem::onnx;
@@ -17,9 +19,11 @@ using llvm::StringRef;
 
 static google::protobuf::ArenaOptions arenaOptions(size_t fileSize) {
   google::protobuf::ArenaOptions options;
-  // Large blocks: a model has tens of thousands of messages.
-  options.start_block_size =
-      std::min<size_t>(std::max<size_t>(fileSize, 4096), 1 << 20);
+  // Large blocks: a model has tens of thousands of messages. An arena puts
+  // nodes of its own at a block's end, so sizes are multiples of their
+  // alignment.
+  options.start_block_size = llvm::alignTo(
+      std::min<size_t>(std::max<size_t>(fileSize, 4096), 1 << 20), 64);
   options.max_block_size = 1 << 20;
   return options;
 }

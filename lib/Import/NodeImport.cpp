@@ -235,8 +235,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   }
   if (scope.callAttributes)
     location = CallSiteLoc::get(location, scope.callLocation);
-  NodeState node{proto,  index,   kind, scope, location,
-                 inputs, outputs, {},   {},    {}};
+  NodeState node{proto,   index, kind, scope, location, inputs,
+                 outputs, {},    {},   {},    {}};
   node.infos.resize(outputs.size());
   if (!charge(256 + 48 * (inputs.size() + outputs.size())))
     return;

@@ -490,7 +490,9 @@ void TandemFusePass::runOnOperation() {
       getContext().getLoadedDialect<TandemDialect>()->getFusionReportHandler();
   if (handler)
     handler(result);
-  if (failed(writeReport()) | failed(checkRequirement()))
+  // Both: the report says what the requirement missed.
+  bool isWritten = succeeded(writeReport());
+  if (failed(checkRequirement()) || !isWritten)
     return signalPassFailure();
   if (!changed)
     markAllAnalysesPreserved();

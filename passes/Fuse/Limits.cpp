@@ -93,18 +93,32 @@ llvm::Expected<TuningProfile> TuningProfile::parse(StringRef text,
 std::optional<int64_t>
 TuningProfile::lookup(int64_t hidden, StringRef dtype,
                       std::optional<int64_t> worldSize) const {
+  if (worldSize)
+    return lookupWorld(hidden, dtype, *worldSize);
+  // It may be any: one that an entry names, or another.
+  std::optional<int64_t> least =
+      lookupWorld(hidden, dtype, /*worldSize=*/std::nullopt);
+  for (const Entry &entry : entries) {
+    if (!entry.worldSize)
+      continue;
+    if (auto limit = lookupWorld(hidden, dtype, entry.worldSize))
+      least = least ? std::min(*least, *limit) : limit;
+  }
+  return least;
+}
+
+std::optional<int64_t>
+TuningProfile::lookupWorld(int64_t hidden, StringRef dtype,
+                           std::optional<int64_t> worldSize) const {
   std::optional<int64_t> best;
   unsigned bestScore = 0;
   for (const Entry &entry : entries) {
-    if (entry.hidden && *entry.hidden != hidden)
-      continue;
-    if (!entry.dtype.empty() && entry.dtype != dtype)
-      continue;
-    // Not knowing the world size, any entry may turn out to be the one.
-    if (entry.worldSize && worldSize && *entry.worldSize != *worldSize)
+    if ((entry.hidden && *entry.hidden != hidden) ||
+        (!entry.dtype.empty() && entry.dtype != dtype) ||
+        (entry.worldSize && entry.worldSize != worldSize))
       continue;
     unsigned score = entry.hidden.has_value() + !entry.dtype.empty() +
-                     (entry.worldSize && worldSize);
+                     entry.worldSize.has_value();
     if (best && score < bestScore)
       continue;
     best = best && score == bestScore ? std::min(*best, entry.maxTokens)

@@ -28,12 +28,16 @@ public:
                                              llvm::StringRef name);
 
   /// The limit of the entry that says most about the case; of several such
-  /// (as when the world size is not known) the smallest. std::nullopt where no
-  /// entry fits.
+  /// the smallest. Where the world size is not known, the smallest over all
+  /// that it may be. std::nullopt where no entry fits.
   std::optional<int64_t> lookup(int64_t hidden, llvm::StringRef dtype,
                                 std::optional<int64_t> worldSize) const;
 
 private:
+  /// As lookup; std::nullopt is a world size that no entry names.
+  std::optional<int64_t> lookupWorld(int64_t hidden, llvm::StringRef dtype,
+                                     std::optional<int64_t> worldSize) const;
+
   struct Entry {
     std::optional<int64_t> worldSize, hidden; ///< absent: any
     std::string dtype;                        ///< empty: any

@@ -150,6 +150,13 @@ def test_check(fused_models, tmp_path):
     assert "4 sites, 2 ranks, 1 runs; on rank 0 fused 4, not fused 0" in done.stdout
     assert "equal within the tolerance" in done.stdout
 
+    # What would prove nothing is said.
+    done = tandem("check", original, original, "--ranks=2", "--int-max=20")
+    assert done.returncode == 0 and "has no fused site, so nothing fused was compared" in done.stderr
+    done = tandem("check", original, pattern, "--ranks=2", "--size", "bacth=4")
+    assert done.returncode == 1
+    assert "--size names 'bacth', which is no dim of the inputs; there are 'batch', 'seq'" in done.stderr
+
     # A wrong epsilon from the third site on, in both ranks.
     for rank in range(2):
         model = onnx.load(pattern.replace("{rank}", str(rank)))

@@ -489,7 +489,6 @@ private:
   Error finish(tandem_workspace &workspace, uint64_t wholeLines);
 
   std::shared_ptr<CudaGroup> group;
-  const Terms terms;
   const CudaTerms mine;
   Sizes sizes;
   Error planned;
@@ -499,8 +498,7 @@ private:
 
 CudaMaker::CudaMaker(std::shared_ptr<CudaGroup> group, const Terms &terms,
                      const tandem_workspace_desc &desc)
-    : group(std::move(group)), terms(terms),
-      mine(wordsOf<CudaTerms>(terms.words)) {
+    : group(std::move(group)), mine(wordsOf<CudaTerms>(terms.words)) {
   const std::shared_ptr<Communicator> &comm = this->group->comm;
   planned = sizesOf(*this->group->gpu, comm->world, terms.maxTokens,
                     desc.hidden, desc.dtype, sizes);

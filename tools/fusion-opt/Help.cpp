@@ -37,7 +37,7 @@ Output, -o FILE (default: text on standard output)
   NAME.onnx      An ONNX model, of input that came from one. Fused ops are
                  ops of the domain ai.tandem, with function bodies for runtimes
                  that do not know them.
-  Any other name gets MLIR text, as from mlir-opt; of ONNX input that is said.
+  Any other name gets MLIR text, as from mlir-opt.
   It is written whole at the end, or not at all.
 
 Examples

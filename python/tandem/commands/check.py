@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import sys
 from typing import Any
 
 from tandem.commands.run import add_run_arguments
@@ -106,6 +107,7 @@ def make_feeds(model: Any, given: argparse.Namespace) -> Arrays:
         if not equals or not number.isdecimal():
             raise ValueError(f"--size is '{text}', not DIM=N")
         sizes[name] = int(number)
+    unknown = set(sizes)
     defaults = iter(SIZES)
     random = numpy.random.default_rng(given.seed)
     initializers = {t.name for t in model.graph.initializer}
@@ -120,6 +122,7 @@ def make_feeds(model: Any, given: argparse.Namespace) -> Arrays:
                 shape.append(dim.dim_value)
             else:
                 name = dim.dim_param or f"{value.name}[{len(shape)}]"
+                unknown.discard(name)
                 if name not in sizes:
                     sizes[name] = next(defaults, 2)
                 shape.append(sizes[name])
@@ -130,6 +133,12 @@ def make_feeds(model: Any, given: argparse.Namespace) -> Arrays:
             feeds[value.name] = random.integers(0, 2, shape).astype(dtype)
         else:
             feeds[value.name] = random.standard_normal(shape).astype(dtype)
+    if unknown:
+        there = ", ".join(f"'{name}'" for name in sizes if name not in unknown)
+        raise ValueError(
+            f"--size names '{min(unknown)}', which is no dim of the inputs; "
+            f"there {'are ' + there if there else 'is none'}"
+        )
     return feeds
 
 
@@ -220,6 +229,13 @@ def run(given: argparse.Namespace) -> int:
         f"largest difference {worst:.3g}{' at ' + worst_at if worst_at else ''}; "
         f"tolerance {given.tolerance:g}"
     )
+    if not sites:
+        print(
+            f"note: '{fused[0]}' has no fused site, so nothing fused was compared",
+            file=sys.stderr,
+        )
+    elif not counters[0]["fused"] and not counters[0]["fallback"]:
+        print("note: no fused op ran in these runs", file=sys.stderr)
     if first:
         print(f"the first that is larger: {first}")
         return 1

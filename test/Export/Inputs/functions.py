@@ -165,7 +165,8 @@ def run(path, feeds):
 
 
 def main():
-    translate, optimize, folder = *sys.argv[1:3], pathlib.Path(sys.argv[3])
+    # The last may have an option of its own.
+    folder, translate, *optimize = pathlib.Path(sys.argv[1]), *sys.argv[2:]
     for name, text in ROUND_TRIPS.items():
         model = parse_model(text)
         source, output = folder / f"{name}.onnx", folder / f"{name}.out.onnx"
@@ -201,7 +202,7 @@ def main():
     assert calls == 3
     for options in (["--onnx-guard=if"], ["--onnx-guard=op"], ["--tandem-fuse-pipeline=guard=function"]):
         output = folder / "fused.onnx"
-        done = subprocess.run([optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
+        done = subprocess.run([*optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
         assert b"fused 3 of 3" in done.stderr, done.stderr
         onnx.checker.check_model(str(output))
         outputs, calls = run(output, feeds)
@@ -211,14 +212,30 @@ def main():
         called = sorted(n.name for n in fused.graph.node if n.domain == "local")
         print(options[0], "functions:", *sorted(f.name for f in fused.functions), "calls:", *called)
 
+    # Names of what was inlined give way: to those of another call with the same
+    # name, and to those that the file itself has.
+    twice = parse_model(text.replace("OPSET", "20").replace("[layer1]", "[layer0]"))
+    taken = parse_model(text.replace("OPSET", "20"))
+    name = "layer0/reduce/p"
+    taken.graph.input[1].name = taken.graph.node[0].input[1] = name
+    for model, inputs in ((twice, feeds), (taken, {"x": feeds["x"], name: feeds["h"]})):
+        onnx.save(model, source)
+        for options in (["--onnx-guard=if"], ["--onnx-guard=op"]):
+            subprocess.run([*optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
+            onnx.checker.check_model(str(output))
+            outputs, calls = run(output, inputs)
+            assert calls == 3 and all(numpy.allclose(a, b, atol=1e-6) for a, b in zip(expected, outputs))
+            assert [i.name for i in onnx.load(output).graph.input] == list(inputs)
+    print("names that clash are told apart")
+
     # The nodes of a function for another opset can't become the model's: those that
     # fuse may, but not the product beside the all-reduce.
     text = text.replace("OPSET", "20").replace('["" : 20, "com.microsoft" : 1]>\nR', '["" : 18, "com.microsoft" : 1]>\nR')
     source = folder / "old.onnx"
     onnx.save(parse_model(text), source)
-    subprocess.run([optimize, source, "--pass-pipeline=builtin.module()", "-o", output], check=True)
+    subprocess.run([*optimize, source, "--pass-pipeline=builtin.module()", "-o", output], check=True)
     assert not compare(onnx.load(source), onnx.load(output))[0]
-    done = subprocess.run([optimize, source, "-o", output], capture_output=True, text=True)
+    done = subprocess.run([*optimize, source, "-o", output], capture_output=True, text=True)
     errors = [line for line in done.stderr.splitlines() if "error" in line]
     assert done.returncode == 1 and len(errors) == 1, done.stderr
     print(errors[0])

@@ -364,6 +364,16 @@ tensor_case("raw_strings", "holds strings, which cannot be raw data", lambda t: 
 tensor_case("segment", "is stored in segments, which no version of ONNX defines", lambda t: setattr(t.segment, "begin", 0))
 
 
+@case(
+    "input_and_initializer",
+    " error: graph input 'w' is declared as tensor<2x!onnx.String>, but its initializer is tensor<2xf32>",
+)
+def input_and_initializer(folder):
+    model = make_model([], [helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])])
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.STRING, [2]))
+    return model
+
+
 @case("sparse_initializer", " error: initializer 's' is sparse; sparse tensors are not supported")
 def sparse_initializer(folder):
     model = parser.parse_model(HEADER + NEG)

@@ -92,6 +92,11 @@ TEST(Limits, WithoutAWorldSizeAnyEntryMayBeTheOne) {
   EXPECT_EQ(profile.lookup(8, "f16", std::nullopt), 16);
   EXPECT_EQ(profile.lookup(8, "f16", 2), 64);
   EXPECT_EQ(profile.lookup(8, "f16", 8), std::nullopt);
+  // An entry that says more of another case doesn't hide the smaller limit.
+  profile = parse(R"({"hidden": 8, "dtype": "f16", "max_tokens": 64},
+                     {"world_size": 8, "hidden": 8, "max_tokens": 5})");
+  EXPECT_EQ(profile.lookup(8, "f16", std::nullopt), 5);
+  EXPECT_EQ(profile.lookup(8, "f16", 2), 64);
 }
 
 TEST(Limits, MinusOneAndZeroAreLimits) {

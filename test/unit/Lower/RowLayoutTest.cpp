@@ -35,9 +35,8 @@ int getStrideDim(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
 TEST(RowLayoutTest, Identity) {
   MLIRContext context;
   Type f32 = Float32Type::get(&context);
-  for (ArrayRef<int64_t> shape :
-       {ArrayRef<int64_t>{}, ArrayRef<int64_t>{8},
-        ArrayRef<int64_t>{dyn, dyn, 8}, ArrayRef<int64_t>{dyn, dyn}}) {
+  const SmallVector<int64_t> shapes[] = {{}, {8}, {dyn, dyn, 8}, {dyn, dyn}};
+  for (ArrayRef<int64_t> shape : shapes) {
     FailureOr<RowLayout> layout = getRowLayout(MemRefType::get(shape, f32));
     ASSERT_TRUE(succeeded(layout));
     EXPECT_FALSE(layout->strideDim);

@@ -11,6 +11,7 @@
 #include "mlir/IR/Block.h"
 #include "mlir/IR/Region.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
@@ -44,6 +45,56 @@ private:
   llvm::raw_string_ostream os;
 };
 } // namespace
+
+/// Whether moving `op` among others changes nothing: a node of ai.onnx computes
+/// its outputs from its inputs.
+static bool isMovable(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  return op->getNumRegions() == 0 && name.consume_front("onnx.") &&
+         name != "Custom" && name != "Yield";
+}
+
+/// `ops` as CallBody says.
+static SmallVector<Operation *> inOrderOfUse(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> left(ops.begin(), ops.end());
+  SmallVector<Operation *> order;
+  order.reserve(ops.size());
+  // An op, and the next of its operands to look at. A list, since bodies may
+  // be deep.
+  SmallVector<std::pair<Operation *, unsigned>, 16> path;
+  auto take = [&](Operation *op) {
+    if (!left.erase(op))
+      return;
+    path.push_back({op, 0});
+    while (!path.empty()) {
+      auto &[current, next] = path.back();
+      if (next == current->getNumOperands()) {
+        order.push_back(current);
+        path.pop_back();
+        continue;
+      }
+      Operation *definition = current->getOperand(next++).getDefiningOp();
+      if (definition && left.erase(definition))
+        path.push_back({definition, 0});
+    }
+  };
+  llvm::SmallPtrSet<Operation *, 16> members(left);
+  for (Operation *op : ops) {
+    bool isRead = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      return members.contains(op->getBlock()->findAncestorOpInBlock(*user));
+    });
+    // What a body captures is read before the op around it.
+    if (op->getNumRegions() != 0)
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (Operation *definition = operand.getDefiningOp())
+            take(definition);
+      });
+    if (!isRead || !isMovable(op))
+      take(op);
+  }
+  return order;
+}
 
 void BodyPrinter::print(Value value) {
   Operation *definition = value.getDefiningOp();
@@ -80,8 +131,11 @@ void BodyPrinter::print(Operation *op) {
         os << " (" << argument.getType() << ')';
         define(argument);
       }
-      for (Operation &nested : block)
-        print(&nested);
+      SmallVector<Operation *> nested;
+      for (Operation &inner : block)
+        nested.push_back(&inner);
+      for (Operation *inner : inOrderOfUse(nested))
+        print(inner);
     }
     os << " }";
   }
@@ -93,7 +147,7 @@ void BodyPrinter::print(Operation *op) {
 CallBody mlir::tandem::describeCallBody(ArrayRef<Operation *> ops) {
   CallBody body;
   BodyPrinter printer(body);
-  for (Operation *op : ops) {
+  for (Operation *op : inOrderOfUse(ops)) {
     printer.print(op);
     llvm::append_range(body.results, op->getResults());
   }

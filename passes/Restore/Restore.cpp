@@ -13,7 +13,9 @@
 // still is as raising left it: then the op that the raised op stands for falls
 // on the raised op's own place, and all others between the ops they stood
 // between. In a block that has changed they move to the raised op's place,
-// which is always valid.
+// which is always valid, and from there up by as many ops as stood between,
+// as far as what they use allows: where only other places have changed, this
+// is their old order, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +28,8 @@
 #include "tandem/OnnxOps/OnnxOps.h"
 #include "tandem/Passes/Raise.h"
 #include "llvm/ADT/MapVector.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -73,6 +77,10 @@ private:
   /// Moves all sources to where they stood, if that can be.
   bool merge();
   void inlineSources();
+  /// Moves the sources of raised op number `index` up to where they stood in
+  /// front of it. `places` has the position of every source, in order, and the
+  /// number of its raised op.
+  void spread(size_t index, ArrayRef<std::pair<int64_t, size_t>> places);
   /// Whether the sources stand after what they use and before their users.
   bool isOrdered();
 
@@ -243,10 +251,58 @@ bool BlockRestorer::isOrdered() {
   return true;
 }
 
+/// A norm's ops stand close to each other, so this is enough, and it bounds
+/// the time that positions from elsewhere can cost.
+static constexpr int64_t kMaxSpread = 256;
+
+void BlockRestorer::spread(size_t index,
+                           ArrayRef<std::pair<int64_t, size_t>> places) {
+  Raised &entry = raised[index];
+  ArrayRef<Operation *> sources = entry.sources;
+  if (entry.positions.size() != sources.size() || sources.size() < 2 ||
+      entry.getAnchor() != sources.back())
+    return;
+  int64_t last = entry.positions.back();
+  for (auto [i, source] : llvm::enumerate(sources.drop_back())) {
+    int64_t position = entry.positions[i];
+    if (position < 0 || position >= last || last - position > kMaxSpread ||
+        source->getNumRegions() != 0)
+      return;
+    // Ops between, but for its own that follow it, and for those that are
+    // still at the places of later raised ops.
+    int64_t between =
+        last - position - static_cast<int64_t>(sources.size() - 1 - i);
+    for (auto at = llvm::upper_bound(
+             places, std::pair(position, std::numeric_limits<size_t>::max()));
+         at != places.end() && at->first < last && between > 0; ++at)
+      between -= at->second > index;
+    // The sources that have not moved yet are right in front of the last.
+    Block::iterator place(source);
+    while (place != block->begin()) {
+      Operation &before = *std::prev(place);
+      bool isUsed = llvm::any_of(source->getOperands(), [&](Value operand) {
+        return operand.getDefiningOp() == &before;
+      });
+      if (isUsed || (i != 0 && &before == sources[i - 1]) ||
+          (!hasSourceRegion(&before) && between-- <= 0))
+        break;
+      --place;
+    }
+    source->moveBefore(block, place);
+  }
+}
+
 void BlockRestorer::inlineSources() {
-  for (Raised &entry : raised)
+  SmallVector<std::pair<int64_t, size_t>> places;
+  for (auto [index, entry] : llvm::enumerate(raised)) {
     for (Operation *source : entry.sources)
       source->moveBefore(entry.op);
+    for (int64_t position : entry.positions)
+      places.push_back({position, index});
+  }
+  llvm::sort(places);
+  for (size_t index = 0; index != raised.size(); ++index)
+    spread(index, places);
 }
 
 void BlockRestorer::moveSources() {

@@ -182,3 +182,77 @@ func.func @empty_source(%x: tensor<4xf32>) -> tensor<4xf32> {
   }
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// An op has come, far from the norm: the norm's ops go to both sides of what
+// stood among them, but not before what they use.
+// CHECK-LABEL: func.func @spread(
+// CHECK-NEXT: "onnx.Neg"
+// CHECK-NEXT: %[[TWO:.*]] = "onnx.Constant"() {value = dense<2.
+// CHECK-NEXT: "onnx.Pow"(%{{.*}}, %[[TWO]])
+// CHECK-NEXT: %[[AXES:.*]] = "onnx.Constant"() {value = dense<-1>
+// CHECK-NEXT: "onnx.ReduceMean"(%{{.*}}, %[[AXES]])
+// CHECK-NEXT: %[[E:.*]] = "onnx.Constant"() {value = dense<9.9
+// CHECK-NEXT: "onnx.Add"(%{{.*}}, %[[E]])
+// CHECK-NEXT: "onnx.Sqrt"
+// CHECK-NEXT: "onnx.Div"
+// CHECK-NEXT: "onnx.Mul"
+// CHECK-NEXT: return
+func.func @spread(%x: tensor<4x8xf32>, %g: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %new = "onnx.Neg"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %two = "onnx.Constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %axes = "onnx.Constant"() {value = dense<-1> : tensor<1xi64>} : () -> tensor<1xi64>
+  %e = "onnx.Constant"() {value = dense<1.0e-5> : tensor<f32>} : () -> tensor<f32>
+  %0 = tandem.rms_norm %x, %g {epsilon = 1.0e-5 : f64, source_positions = array<i64: 1, 3, 5, 6, 7, 8>} : tensor<4x8xf32>, tensor<8xf32> source {
+    %q = "onnx.Pow"(%x, %two) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    %m = "onnx.ReduceMean"(%q, %axes) : (tensor<4x8xf32>, tensor<1xi64>) -> tensor<4x1xf32>
+    %d = "onnx.Add"(%m, %e) : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+    %r = "onnx.Sqrt"(%d) : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %z = "onnx.Div"(%x, %r) : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    %y = "onnx.Mul"(%z, %g) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    tandem.yield %y : tensor<4x8xf32>
+  }
+  return %0, %new : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// Positions so far apart say nothing; and two norms whose ops stood among each
+// other.
+// CHECK-LABEL: func.func @far(
+// CHECK-NEXT: "onnx.Neg"
+// CHECK-NEXT: "onnx.Cast"
+// CHECK-NEXT: "onnx.RMSNormalization"
+// CHECK-LABEL: func.func @crossed(
+// CHECK-NEXT: "onnx.Neg"
+// CHECK-NEXT: "onnx.Cast"{{.*}}first
+// CHECK-NEXT: "onnx.Cast"{{.*}}second
+// CHECK-NEXT: "onnx.Relu"
+// CHECK-NEXT: "onnx.RMSNormalization"{{.*}}first
+// CHECK-NEXT: "onnx.RMSNormalization"{{.*}}second
+// CHECK-NEXT: return
+func.func @far(%x: tensor<4x8xf32>, %g: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %n = "onnx.Neg"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = tandem.rms_norm %x, %g {epsilon = 1.0e-5 : f64, source_positions = array<i64: 1, 3000000000000000000>} : tensor<4x8xf32>, tensor<8xf32> source {
+    %c = "onnx.Cast"(%x) {to = f32} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %a = "onnx.RMSNormalization"(%c, %g) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    tandem.yield %a : tensor<4x8xf32>
+  }
+  return %0, %n : tensor<4x8xf32>, tensor<4x8xf32>
+}
+func.func @crossed(%x: tensor<4x8xf32>, %g: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
+  %new = "onnx.Neg"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %n = "onnx.Relu"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = tandem.rms_norm %x, %g {epsilon = 1.0e-5 : f64, source_positions = array<i64: 0, 3>} : tensor<4x8xf32>, tensor<8xf32> source {
+    %c = "onnx.Cast"(%x) {to = f32, onnx_node_name = "first"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %a = "onnx.RMSNormalization"(%c, %g) {onnx_node_name = "first"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    tandem.yield %a : tensor<4x8xf32>
+  }
+  %1 = tandem.rms_norm %x, %g {epsilon = 1.0e-5 : f64, source_positions = array<i64: 1, 4>} : tensor<4x8xf32>, tensor<8xf32> source {
+    %c = "onnx.Cast"(%x) {to = f32, onnx_node_name = "second"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %a = "onnx.RMSNormalization"(%c, %g) {onnx_node_name = "second"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    tandem.yield %a : tensor<4x8xf32>
+  }
+  return %0, %1, %n, %new : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}

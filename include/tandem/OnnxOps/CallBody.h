@@ -23,7 +23,11 @@ namespace mlir::tandem {
 /// Discardable attribute of an op: the call that it was inlined from.
 inline constexpr StringLiteral callAttrName = "tandem.call";
 
-/// What can be told of the ops of one call.
+/// What can be told of the ops of one call. Ops are taken in an order that
+/// depends on what uses what, and not on where an op that only computes stands:
+/// those of other domains, those with bodies, and those that no other one of
+/// the list uses keep their order, as they may communicate; each of the rest
+/// comes where it is used first.
 struct CallBody {
   /// What they read from outside, in the order of the first use. Values of
   /// `onnx.NoValue` are not among them.

@@ -8,6 +8,8 @@
 
 #include "GraphExporter.h"
 
+#include "ExtraFields.h"
+
 #include "tandem/OnnxOps/CallBody.h"
 #include "tandem/OnnxOps/FusedNode.h"
 
@@ -189,12 +191,6 @@ void GraphExporter::writeModelFields() {
       model.mutable_configuration()->Swap(parsed.mutable_configuration());
     }
   }
-  if (StringRef extra = text("graph_extra"); !extra.empty()) {
-    GraphProto parsed;
-    if (parsed.ParseFromArray(extra.data(), static_cast<int>(extra.size())))
-      graph.mutable_quantization_annotation()->Swap(
-          parsed.mutable_quantization_annotation());
-  }
   if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
     for (NamedAttribute entry : imports) {
       auto number = dyn_cast<IntegerAttr>(entry.getValue());
@@ -315,6 +311,15 @@ LogicalResult GraphExporter::run() {
   if (!emitBlock(body, scope))
     return failure();
   writeOutputs(scope, terminator);
+  if (StringRef extra = textOf(fields, "graph_extra"); !extra.empty()) {
+    SmallVector<TensorProto *> tensors;
+    for (Initializer &initializer : initializers)
+      tensors.push_back(&initializer.proto);
+    if (!addGraphExtras(extra, graph, tensors))
+      return emitError(module.getLoc())
+             << "'graph_extra' in the attribute 'tandem.onnx' is not part of a "
+                "serialized graph";
+  }
   functions.addTo(model, tandemOps->isUsed());
   if (tandemOps->isUsed()) {
     bool isImported =
@@ -687,23 +692,9 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
   return true;
 }
 
-/// Adds to `node` the documentation, metadata and device configurations that
-/// the source had.
-static bool addExtras(StringRef extras, ::tandem_onnx::NodeProto &node) {
-  ::tandem_onnx::NodeProto parsed;
-  if (!parsed.ParseFromArray(extras.data(), static_cast<int>(extras.size())))
-    return false;
-  if (parsed.has_doc_string())
-    node.set_doc_string(parsed.doc_string());
-  node.mutable_metadata_props()->Swap(parsed.mutable_metadata_props());
-  node.mutable_device_configurations()->Swap(
-      parsed.mutable_device_configurations());
-  return true;
-}
-
 bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
   auto extras = op.getAttrOfType<StringAttr>("tandem.extra");
-  return !extras || ::addExtras(extras.getValue(), node) ||
+  return !extras || addNodeExtras(extras.getValue(), node) ||
          fail(op, "attribute 'tandem.extra' is not part of a serialized node");
 }
 
@@ -787,7 +778,7 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
                                  *node.add_attribute(), error))
         return false;
     }
-  if (!::addExtras(call.extra, node))
+  if (!addNodeExtras(call.extra, node))
     return false;
 
   node.set_op_type(call.opType.str());
@@ -835,8 +826,6 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
   for (Value result : op.getResults())
     node.add_output(nameOf(result).str());
 
-  if (!addExtras(op, node))
-    return false;
   auto kinds = op.getAttrOfType<DictionaryAttr>("tandem.kinds");
   bool isCast = !isCustom && (type == "Cast" || type == "BitCast");
   for (NamedAttribute attribute : op.getAttrs()) {
@@ -889,6 +878,8 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
     if (!emitBody(op, i, graph, scope))
       return false;
   }
+  if (!addExtras(op, node))
+    return false;
   for (Value result : op.getResults())
     declare(result, "values", scope);
   return true;
@@ -969,6 +960,10 @@ bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
     writeValueInfo(value, dimParamsOf(value), info);
   }
   dropValueInfo(graph, written);
+  if (StringRef extra = textOf(entries, "extra"); !extra.empty())
+    if (!addGraphExtras(extra, graph, {}))
+      return fail(op, "'extra' in the attribute 'tandem.bodies' is not part of "
+                      "a serialized graph");
   return true;
 }
 
@@ -977,7 +972,8 @@ bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
 //===----------------------------------------------------------------------===//
 
 bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
-  Attribute value = op.getAttr("value");
+  Attribute sparse = op.getAttr("sparse_value");
+  Attribute value = sparse ? sparse : op.getAttr("value");
   if (!value || op.getNumResults() != 1)
     return fail(op, "it has no value");
   Value result = op.getResult(0);
@@ -996,7 +992,20 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
   setName(result, name.empty() ? freshValue("constant", scope)
                                : claim(name, scope, hasGivenNames(&op)));
   std::string error;
-  if (scope.ownsInitializers && scope.graph != &model.graph()) {
+  bool isInBody = scope.ownsInitializers && scope.graph != &model.graph();
+  if (sparse) {
+    GraphProto &graph = isInBody ? *scope.graph : *model.mutable_graph();
+    auto &tensor = *graph.add_sparse_initializer();
+    if (!converter.toSparseTensor(sparse, tensor))
+      return fail(op, "its 'sparse_value' is no serialized sparse tensor");
+    tensor.mutable_values()->set_name(nameOf(result).str());
+    if (!isInBody)
+      initializerValues[nameOf(result)] = value;
+    if (isInBody || scope.graph == &model.graph())
+      declare(result, "initializers", scope);
+    return true;
+  }
+  if (isInBody) {
     TensorProto &tensor = *scope.graph->add_initializer();
     tensor.set_name(nameOf(result).str());
     if (!converter.toInlineTensor(value, result.getType(), tensor, error))
@@ -1016,7 +1025,8 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
 }
 
 bool GraphExporter::emitConstant(Operation &op, Scope &scope) {
-  Attribute value = op.getAttr("value");
+  Attribute sparse = op.getAttr("sparse_value");
+  Attribute value = sparse ? sparse : op.getAttr("value");
   if (!value || op.getNumResults() != 1)
     return fail(op, "it has no value");
   NodeProto &node = *scope.graph->add_node();
@@ -1027,22 +1037,27 @@ bool GraphExporter::emitConstant(Operation &op, Scope &scope) {
   declare(op.getResult(0), "constants", scope);
   if (std::string why = functions.getOpsetConflict(op); !why.empty())
     return fail(op, why);
-  if (!addExtras(op, node))
-    return false;
+  return writeConstant(op, value, *node.add_attribute()) && addExtras(op, node);
+}
+
+bool GraphExporter::writeConstant(Operation &op, Attribute value,
+                                  AttributeProto &attribute) {
+  std::string error;
+  if (op.hasAttr("sparse_value"))
+    return converter.toAttribute("sparse_value", value, "SPARSE_TENSOR",
+                                 /*isCast=*/false, attribute, error) ||
+           fail(op, "its 'sparse_value' " + error);
   auto form = op.getAttrOfType<StringAttr>("tandem.form");
   auto dense = dyn_cast<DenseElementsAttr>(value);
   if (!form || !dense) {
-    AttributeProto &attribute = *node.add_attribute();
     attribute.set_name("value");
     attribute.set_type(AttributeProto::TENSOR);
-    std::string error;
     // External data does not know its type.
     if (!converter.toInlineTensor(value, op.getResult(0).getType(),
                                   *attribute.mutable_t(), error))
       return fail(op, "its value " + error);
     return true;
   }
-  AttributeProto &attribute = *node.add_attribute();
   StringRef name = form.getValue();
   attribute.set_name(name.str());
   bool isList = name.ends_with("s");

@@ -80,6 +80,9 @@ private:
   StringRef findName(StringRef name, Block *block);
   bool addExtras(Operation &op, NodeProto &node);
   bool emitConstant(Operation &op, Scope &scope);
+  /// Writes the attribute that gives a Constant its value.
+  bool writeConstant(Operation &op, Attribute value,
+                     ::tandem_onnx::AttributeProto &attribute);
   bool emitInitializer(Operation &op, Scope &scope);
   bool emitBody(Operation &op, unsigned index, GraphProto &graph, Scope &outer);
   bool emitBranch(Operation &op, Scope &scope);

@@ -17,10 +17,13 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::tandem;
 using namespace mlir::tandem::onnx;
 using ::tandem_onnx::AttributeProto;
+using ::tandem_onnx::SparseTensorProto;
 using ::tandem_onnx::TensorProto;
 using ::tandem_onnx::TypeProto;
 
@@ -289,10 +292,38 @@ static bool toFloat(FloatAttr value, float &result) {
   return !losesInfo || number.isNaN();
 }
 
+bool ProtoConverter::toSparseTensor(Attribute value, SparseTensorProto &proto) {
+  auto bytes = dyn_cast_or_null<StringAttr>(value);
+  return bytes &&
+         bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()) &&
+         proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+/// A sparse tensor, or a list of them.
+static bool toSparse(Attribute value, bool isList, AttributeProto &proto,
+                     std::string &error) {
+  proto.set_type(isList ? AttributeProto::SPARSE_TENSORS
+                        : AttributeProto::SPARSE_TENSOR);
+  bool isGood = false;
+  if (!isList) {
+    isGood =
+        ProtoConverter::toSparseTensor(value, *proto.mutable_sparse_tensor());
+  } else if (auto list = dyn_cast<ArrayAttr>(value)) {
+    isGood = llvm::all_of(list, [&](Attribute entry) {
+      return ProtoConverter::toSparseTensor(entry, *proto.add_sparse_tensors());
+    });
+  }
+  if (!isGood)
+    error = "is no serialized sparse tensor";
+  return isGood;
+}
+
 bool ProtoConverter::toAttribute(StringRef name, Attribute value,
                                  StringRef kind, bool isCast,
                                  AttributeProto &proto, std::string &error) {
   proto.set_name(name.str());
+  if (kind.starts_with("SPARSE_TENSOR"))
+    return toSparse(value, kind == "SPARSE_TENSORS", proto, error);
   if (auto number = dyn_cast<IntegerAttr>(value)) {
     if (number.getValue().getBitWidth() > 64) {
       error = "is an integer of more than 64 bits";

@@ -53,6 +53,10 @@ public:
   bool toInlineTensor(Attribute value, Type type,
                       ::tandem_onnx::TensorProto &proto, std::string &error);
 
+  /// Reads the bytes of a SparseTensorProto. Returns false if they are none.
+  static bool toSparseTensor(Attribute value,
+                             ::tandem_onnx::SparseTensorProto &proto);
+
   /// Writes name, type and value of a node's attribute. `kind` is the type that
   /// an empty list has.
   bool toAttribute(StringRef name, Attribute value, StringRef kind, bool isCast,

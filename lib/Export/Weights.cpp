@@ -21,6 +21,7 @@ using namespace mlir::tandem;
 using namespace mlir::tandem::onnx;
 using ::tandem_onnx::GraphProto;
 using ::tandem_onnx::NodeProto;
+using ::tandem_onnx::SparseTensorProto;
 using ::tandem_onnx::TensorProto;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
@@ -36,6 +37,13 @@ static void collect(TensorProto &tensor, Locations &locations) {
       locations[entry.value()].push_back(entry.mutable_value());
 }
 
+static void collect(SparseTensorProto &tensor, Locations &locations) {
+  if (tensor.has_values())
+    collect(*tensor.mutable_values(), locations);
+  if (tensor.has_indices())
+    collect(*tensor.mutable_indices(), locations);
+}
+
 static void collect(GraphProto &graph, Locations &locations);
 
 static void collect(google::protobuf::RepeatedPtrField<NodeProto> &nodes,
@@ -46,6 +54,10 @@ static void collect(google::protobuf::RepeatedPtrField<NodeProto> &nodes,
         collect(*attribute.mutable_t(), locations);
       for (TensorProto &tensor : *attribute.mutable_tensors())
         collect(tensor, locations);
+      if (attribute.has_sparse_tensor())
+        collect(*attribute.mutable_sparse_tensor(), locations);
+      for (SparseTensorProto &tensor : *attribute.mutable_sparse_tensors())
+        collect(tensor, locations);
       if (attribute.has_g())
         collect(*attribute.mutable_g(), locations);
       for (GraphProto &inner : *attribute.mutable_graphs())
@@ -55,6 +67,8 @@ static void collect(google::protobuf::RepeatedPtrField<NodeProto> &nodes,
 
 static void collect(GraphProto &graph, Locations &locations) {
   for (TensorProto &tensor : *graph.mutable_initializer())
+    collect(tensor, locations);
+  for (SparseTensorProto &tensor : *graph.mutable_sparse_initializer())
     collect(tensor, locations);
   collect(*graph.mutable_node(), locations);
 }

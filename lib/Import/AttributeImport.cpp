@@ -176,6 +176,14 @@ bool GraphImporter::convertAttribute(NodeState &node,
       refuse(error);
     return value;
   };
+  auto toSparseAttribute = [&](const SparseTensorProto &tensor) {
+    TensorInfo info;
+    std::string error;
+    StringAttr value = readSparse(tensor, info, error);
+    if (!value)
+      refuse(error);
+    return value;
+  };
   auto toTypeAttribute = [&](const TypeProto &type) -> Attribute {
     ValueInfo info;
     std::string error;
@@ -250,8 +258,20 @@ bool GraphImporter::convertAttribute(NodeState &node,
     break;
   }
   case AttributeProto::SPARSE_TENSOR:
-  case AttributeProto::SPARSE_TENSORS:
-    return refuse("is sparse; sparse tensors are not supported");
+    value = toSparseAttribute(proto.sparse_tensor());
+    addKind(node, name, proto.type());
+    break;
+  case AttributeProto::SPARSE_TENSORS: {
+    SmallVector<Attribute> values;
+    for (const auto &tensor : proto.sparse_tensors()) {
+      values.push_back(toSparseAttribute(tensor));
+      if (!values.back())
+        return false;
+    }
+    value = builder.getArrayAttr(values);
+    addKind(node, name, proto.type());
+    break;
+  }
   case AttributeProto::GRAPH:
   case AttributeProto::GRAPHS:
     // These become regions.
@@ -263,7 +283,8 @@ bool GraphImporter::convertAttribute(NodeState &node,
     return false;
   // An empty list does not show what it is a list of.
   if (auto list = dyn_cast<ArrayAttr>(value);
-      list && list.empty() && proto.type() != AttributeProto::INTS)
+      list && list.empty() && proto.type() != AttributeProto::INTS &&
+      proto.type() != AttributeProto::SPARSE_TENSORS)
     addKind(node, name, proto.type());
   attributes.emplace_back(attributeName(node.kind, name), value);
   return true;
@@ -272,12 +293,8 @@ bool GraphImporter::convertAttribute(NodeState &node,
 /// Notes the type of an attribute whose value does not show it.
 void GraphImporter::addKind(NodeState &node, StringRef name,
                             AttributeProto::AttributeType type) {
-  const char *text = type == AttributeProto::FLOATS    ? "FLOATS"
-                     : type == AttributeProto::STRINGS ? "STRINGS"
-                     : type == AttributeProto::TENSORS ? "TENSORS"
-                     : type == AttributeProto::GRAPHS  ? "GRAPHS"
-                                                       : "TYPE_PROTOS";
-  node.kinds.push_back(builder.getNamedAttr(name, builder.getStringAttr(text)));
+  node.kinds.push_back(builder.getNamedAttr(
+      name, builder.getStringAttr(AttributeProto::AttributeType_Name(type))));
 }
 
 StringAttr GraphImporter::attributeName(const OpKind &kind, StringRef name) {

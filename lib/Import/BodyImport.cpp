@@ -8,6 +8,8 @@
 
 #include "GraphImporter.h"
 
+#include "ExtraFields.h"
+
 using namespace mlir;
 using namespace mlir::tandem;
 using namespace mlir::tandem::onnx;
@@ -121,6 +123,8 @@ DictionaryAttr GraphImporter::bodyAttributes(const Scope &scope,
     attributes.set("dim_params", builder.getArrayAttr(dims));
   if (DictionaryAttr declared = declaredValues(graph))
     attributes.set("value_info", declared);
+  if (std::string extra = graphExtras(graph, /*isBody=*/true); !extra.empty())
+    attributes.set("extra", builder.getStringAttr(extra));
   return attributes.getDictionary(context);
 }
 

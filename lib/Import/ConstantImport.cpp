@@ -44,6 +44,77 @@ bool GraphImporter::readElements(const TensorProto &tensor, SymInts &elements,
   return true;
 }
 
+StringAttr GraphImporter::readSparse(const SparseTensorProto &tensor,
+                                     TensorInfo &info, std::string &error) {
+  auto refuse = [&](const Twine &why) {
+    error = ("is a sparse tensor " + why).str();
+    return StringAttr();
+  };
+  TensorInfo values, indices;
+  std::string why;
+  if (!reader.check(tensor.values(), values, why))
+    return refuse("whose tensor of values " + why);
+  int64_t rank = tensor.dims_size(), count = values.numElements, size = 1;
+  if (rank == 0 || rank > kMaxRank)
+    return refuse("of " + Twine(rank) + " dimensions; 1 to " + Twine(kMaxRank) +
+                  " are read");
+  for (int64_t dim : tensor.dims())
+    if (dim <= 0 || llvm::MulOverflow(size, dim, size) ||
+        size > std::numeric_limits<int64_t>::max() / 256)
+      return refuse("with the dimension " + Twine(dim) +
+                    (dim <= 0 ? "" : ", too large with the others"));
+  if (values.type.getRank() != 1)
+    return refuse("whose values have " + Twine(values.type.getRank()) +
+                  " dimensions, not one");
+  // Without values it needs no indices.
+  bool hasIndices = count != 0 || tensor.has_indices();
+  if (hasIndices) {
+    if (!reader.check(tensor.indices(), indices, why))
+      return refuse("whose tensor of indices " + why);
+    ArrayRef<int64_t> shape = indices.type.getShape();
+    bool isLinear = shape.size() == 1;
+    if (tensor.indices().data_type() != TensorProto::INT64 || shape.empty() ||
+        shape.size() > 2 || shape[0] != count ||
+        (!isLinear && shape[1] != rank))
+      return refuse("whose indices are not int64, one or " + Twine(rank) +
+                    " for each of its " + Twine(count) + " values");
+  }
+  if (hasIndices && tensor.indices().data_location() != TensorProto::EXTERNAL) {
+    SmallVector<int64_t> places;
+    if (!reader.readIntegers(tensor.indices(), indices, places, why))
+      return refuse("whose tensor of indices " + why);
+    int64_t last = -1;
+    bool isLinear = indices.type.getRank() == 1;
+    size_t width = isLinear ? 1 : static_cast<size_t>(rank);
+    for (size_t at = 0; at < places.size(); at += width) {
+      int64_t place = 0;
+      bool isInside = true;
+      for (size_t i = 0; i != width; ++i) {
+        int64_t dim = isLinear ? size : tensor.dims(static_cast<int>(i));
+        isInside &= places[at + i] >= 0 && places[at + i] < dim;
+        place = isInside ? place * dim + places[at + i] : 0;
+      }
+      if (!isInside || place <= last)
+        return refuse("whose indices are out of range or not in order");
+      last = place;
+    }
+  }
+  SmallVector<int64_t, 8> dims(tensor.dims().begin(), tensor.dims().end());
+  info.type = RankedTensorType::get(dims, values.type.getElementType());
+  info.numElements = size;
+  SparseTensorProto whole = tensor;
+  auto fill = [&](TensorProto &part) {
+    if (std::optional<ArrayRef<char>> raw = file.rawData(part))
+      part.set_raw_data(raw->data(), raw->size());
+  };
+  fill(*whole.mutable_values());
+  if (whole.has_indices())
+    fill(*whole.mutable_indices());
+  if (!charge(whole.ByteSizeLong()))
+    return refuse("for which there is too little memory");
+  return builder.getStringAttr(whole.SerializeAsString());
+}
+
 /// Keeps what shape computations may ask of a constant.
 void GraphImporter::rememberElements(ValueInfo &info, const TensorProto &tensor,
                                      const TensorInfo &tensorInfo) {
@@ -77,11 +148,44 @@ static ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor) {
   return info;
 }
 
+static ValueInfo infoOf(const ::tandem_onnx::SparseTensorProto &tensor) {
+  SymInts dims;
+  for (int64_t dim : tensor.dims())
+    dims.push_back(SymInt::constant(dim));
+  return ValueInfo::tensor(tensor.values().data_type(), dims);
+}
+
 void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
                                        const llvm::StringSet<> &skip) {
-  for (const auto &sparse : graph.sparse_initializer())
-    graphError(scope, "initializer '" + sparse.values().name() +
-                          "' is sparse; sparse tensors are not supported");
+  for (const SparseTensorProto &sparse : graph.sparse_initializer()) {
+    const std::string &name = sparse.values().name();
+    if (name.empty()) {
+      graphError(scope, "a sparse initializer has no name");
+      continue;
+    }
+    Slot *slot = define(scope, name, Slot::kInitializer);
+    if (!slot || !charge(256))
+      continue;
+    TensorInfo info;
+    std::string error;
+    StringAttr value = readSparse(sparse, info, error);
+    if (!value) {
+      graphError(scope, "initializer '" + name + "' " + error);
+      slot->value = noValue(scope);
+      continue;
+    }
+    slot->info = infoOf(sparse);
+    Attributes attributes;
+    attributes.emplace_back(sparseName, value);
+    attributes.emplace_back(initializerName, unit);
+    attributes.emplace_back(
+        outputsName, builder.getArrayAttr({builder.getStringAttr(name)}));
+    Location location =
+        NameLoc::get(builder.getStringAttr(name), scope.callLocation);
+    slot->value =
+        createOp(scope, location, constantOp, info.type, {}, attributes)
+            ->getResult(0);
+  }
   for (const TensorProto &tensor : graph.initializer()) {
     if (skip.contains(tensor.name()))
       continue;
@@ -204,7 +308,17 @@ bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
                                            isList),
                                    values);
   } else if (name == "sparse_value") {
-    return refuse("is sparse; sparse tensors are not supported");
+    if (!expect(AttributeProto::SPARSE_TENSOR))
+      return false;
+    const SparseTensorProto &sparse = proto.sparse_tensor();
+    TensorInfo tensorInfo;
+    std::string error;
+    StringAttr bytes = readSparse(sparse, tensorInfo, error);
+    if (!bytes)
+      return refuse(error);
+    info = infoOf(sparse);
+    attributes.emplace_back(sparseName, bytes);
+    return true;
   } else {
     return refuse("is not one that a Constant has");
   }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExtraFields.h"
 #include "GraphImporter.h"
 
 #include "mlir/IR/AsmState.h"
@@ -102,8 +103,6 @@ std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node) {
     switch (attribute->type()) {
     case AttributeProto::GRAPH:
     case AttributeProto::GRAPHS:
-    case AttributeProto::SPARSE_TENSOR:
-    case AttributeProto::SPARSE_TENSORS:
       return std::nullopt;
     default:
       if ((attribute->has_t() &&
@@ -122,7 +121,7 @@ std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node) {
   addText("overload", node.proto.overload());
   if (!node.proto.name().empty())
     addText("name", node.scope.prefix + node.proto.name());
-  addText("extra", file.nodeExtras(node.proto));
+  addText("extra", file.nodeExtras(node.proto) + attributeExtras(node.proto));
   if (node.scope.call >= 0)
     entries.set("parent", builder.getI64IntegerAttr(node.scope.call));
   if (!attributes.empty())

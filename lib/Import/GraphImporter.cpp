@@ -8,6 +8,8 @@
 
 #include "GraphImporter.h"
 
+#include "ExtraFields.h"
+
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/OnnxOps/CallBody.h"
 
@@ -49,6 +51,7 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
       overloadName(builder.getStringAttr("tandem.overload")),
       callName(builder.getStringAttr(callAttrName)),
       extraName(builder.getStringAttr("tandem.extra")),
+      sparseName(builder.getStringAttr("sparse_value")),
       constantOp("onnx.Constant", context), noValueOp("onnx.NoValue", context),
       yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
       noneType(builder.getNoneType()),
@@ -175,13 +178,9 @@ DictionaryAttr GraphImporter::modelAttributes() {
     attributes.set("calls", builder.getArrayAttr(calls));
   if (std::string extra = file.modelExtras(); !extra.empty())
     attributes.set("extra", builder.getStringAttr(extra));
-  if (!model.graph().quantization_annotation().empty()) {
-    GraphProto annotations;
-    *annotations.mutable_quantization_annotation() =
-        model.graph().quantization_annotation();
-    attributes.set("graph_extra",
-                   builder.getStringAttr(annotations.SerializeAsString()));
-  }
+  if (std::string extra = graphExtras(model.graph(), /*isBody=*/false);
+      !extra.empty())
+    attributes.set("graph_extra", builder.getStringAttr(extra));
   auto addString = [&](StringRef name, const std::string &text) {
     if (!text.empty())
       attributes.set(name, builder.getStringAttr(text));
@@ -252,6 +251,8 @@ DictionaryAttr GraphImporter::declaredValues(const GraphProto &graph) {
   for (const TensorProto &tensor : graph.initializer())
     if (!inputs.contains(tensor.name()))
       add(kinds[2], tensor.name());
+  for (const auto &sparse : graph.sparse_initializer())
+    add(kinds[2], sparse.values().name());
 
   SmallVector<Attribute> names, exceptions;
   bool isComplete = true;

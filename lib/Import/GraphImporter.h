@@ -147,6 +147,7 @@ private:
   using FunctionProto = ::tandem_onnx::FunctionProto;
   using AttributeProto = ::tandem_onnx::AttributeProto;
   using TensorProto = ::tandem_onnx::TensorProto;
+  using SparseTensorProto = ::tandem_onnx::SparseTensorProto;
   using TypeProto = ::tandem_onnx::TypeProto;
   using ValueInfoProto = ::tandem_onnx::ValueInfoProto;
   using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -292,6 +293,10 @@ private:
   StringAttr attributeName(const OpKind &kind, StringRef name);
   bool readElements(const TensorProto &tensor, SymInts &elements,
                     std::string &error);
+  /// A sparse tensor as the bytes of its message, with its data in them. `info`
+  /// gets the type of the dense tensor that it stands for. Null on error.
+  StringAttr readSparse(const SparseTensorProto &tensor, TensorInfo &info,
+                        std::string &error);
   void rememberElements(ValueInfo &info, const TensorProto &tensor,
                         const TensorInfo &tensorInfo);
 
@@ -334,7 +339,8 @@ private:
   /// Names of attributes, looked up once.
   StringAttr outputsName, dimParamsName, nodeNameName, valueName,
       initializerName, functionNameName, domainNameName, regionsName,
-      bodiesName, formName, kindsName, overloadName, callName, extraName;
+      bodiesName, formName, kindsName, overloadName, callName, extraName,
+      sparseName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
   Type noneType, signedInt64;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExtraFields.h"
 #include "GraphImporter.h"
 
 #include "tandem/OnnxOps/CallBody.h"
@@ -294,7 +295,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   if (!proto.overload().empty())
     attributes.emplace_back(overloadName,
                             builder.getStringAttr(proto.overload()));
-  if (std::string extras = file.nodeExtras(proto); !extras.empty())
+  if (std::string extras = file.nodeExtras(proto) + attributeExtras(proto);
+      !extras.empty())
     attributes.emplace_back(extraName, builder.getStringAttr(extras));
   SmallVector<Value, 4> operands;
   for (const Slot *slot : inputs)

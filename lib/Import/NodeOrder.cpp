@@ -33,6 +33,8 @@ void GraphImporter::collectGraphCaptures(
     local.insert(input.name());
   for (const TensorProto &tensor : graph.initializer())
     local.insert(tensor.name());
+  for (const SparseTensorProto &tensor : graph.sparse_initializer())
+    local.insert(tensor.values().name());
   for (const NodeProto &node : graph.node())
     for (const std::string &output : node.output())
       local.insert(output);

@@ -170,15 +170,11 @@ bool isNodeExtra(uint64_t field) {
 }
 
 /// Fields that are not parsed: the above, which can be most of a file, and
-/// documentation and metadata that the importer does not keep.
+/// those of functions, which are kept as they stand.
 bool isDropped(Message parent, uint32_t field) {
   switch (parent) {
   case Message::Node:
     return isNodeExtra(field);
-  case Message::Attribute:
-    return field == 13;
-  case Message::Tensor:
-    return field == 12 || field == 16;
   case Message::Function:
     return field == 8 || field == 14;
   default:

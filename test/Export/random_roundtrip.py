@@ -41,7 +41,7 @@ class Maker:
         self.seed, self.folder = seed, folder
         self.count = 0
         self.opset = self.r.choice((7, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23))
-        self.functions = []
+        self.functions, self.sequences = [], []
         self.external = None
 
     def chance(self, percent):
@@ -60,22 +60,74 @@ class Maker:
             for key in keys:
                 thing.metadata_props.add(key=key, value=self.r.choice(PARTS) * self.r.randrange(4))
 
+    def texts(self, thing, percent=15):
+        """Documentation and metadata."""
+        if self.chance(percent):
+            thing.doc_string = self.name()
+        self.metadata(thing, percent)
+
+    def denote(self, t, percent=20):
+        """Denotations of a type and its dims."""
+        if not self.chance(percent):
+            return
+        if self.chance(50):
+            t.denotation = self.r.choice(("IMAGE", "TENSOR", "é"))
+        kind = t.WhichOneof("value")
+        if kind in ("sequence_type", "optional_type"):
+            return self.denote(getattr(t, kind).elem_type, 100)
+        for dim in t.tensor_type.shape.dim:
+            if self.chance(50):
+                dim.denotation = self.r.choice(("DATA_BATCH", "é"))
+
+    def describe(self, value):
+        self.texts(value)
+        self.denote(value.type)
+        return value
+
     def finish(self, node):
         if self.chance(60):
             node.name = self.name()
-        if self.chance(15):
-            node.doc_string = self.name()
-        self.metadata(node)
+        self.texts(node)
+        for attribute in node.attribute:
+            if self.chance(10):
+                attribute.doc_string = self.name()
         return node
 
-    def tensor(self, name, kind=TensorProto.FLOAT):
+    def dims(self):
+        return [self.r.choice((2, None, "n", "a,b", "é")) for _ in range(self.r.randrange(3))]
+
+    def sparse(self, name):
+        dims = [self.r.randrange(1, 5) for _ in range(self.r.randrange(1, 4))]
+        size = int(numpy.prod(dims))
+        places = sorted(self.r.sample(range(size), self.r.randrange(size + 1)))
+        kind = self.r.choice((TensorProto.FLOAT, TensorProto.INT64, TensorProto.BFLOAT16))
+        values = helper.make_tensor(name, kind, [len(places)], [1 + i for i in range(len(places))])
+        indices = numpy.array(places, "int64")
+        if self.chance(50):
+            indices = numpy.array(numpy.unravel_index(indices, dims), "int64").T.reshape(len(places), len(dims))
+        indices = numpy_helper.from_array(indices, self.name()) if self.chance(50) else helper.make_tensor(
+            "", TensorProto.INT64, indices.shape, indices.reshape(-1).tolist())  # fmt: skip
+        self.texts(values)
+        return helper.make_sparse_tensor(values, indices, dims), kind
+
+    def quantize(self, graph, names):
+        if names and self.chance(15):
+            annotation = graph.quantization_annotation.add(tensor_name=self.r.choice(names))
+            annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=self.r.choice(names))
+
+    def tensor(self, name, kind=TensorProto.FLOAT, external=True):
         shape = self.shape()
         if self.chance(10):
             shape = [self.r.choice((0, 65, 200))]
         count = int(numpy.prod(shape))
+        made = self.plain_tensor(name, kind, shape, count, external)
+        self.texts(made)
+        return made
+
+    def plain_tensor(self, name, kind, shape, count, external):
         if kind == TensorProto.STRING:
             return helper.make_tensor(name, kind, shape, [self.r.choice(PARTS) for _ in range(count)])
-        if kind == TensorProto.FLOAT and self.chance(20) and self.folder:
+        if kind == TensorProto.FLOAT and external and self.chance(20) and self.folder:
             return self.external_tensor(name, shape, count)
         dtype = helper.tensor_dtype_to_np_dtype(kind)
         if self.chance(30):
@@ -100,6 +152,8 @@ class Maker:
             tensor.external_data.add(key="offset", value=str(4 * self.r.randrange(100)))
         if self.chance(70):
             tensor.external_data.add(key="length", value=str(4 * count))
+        if self.chance(20):
+            tensor.external_data.add(key="checksum", value="0" * 40)
         return tensor
 
     def attributes(self):
@@ -110,12 +164,40 @@ class Maker:
             "ints": [1, -2],
             "floats": [0.5, -0.0],
             "strings": [b"", b"x\xfe"],
-            "t": self.tensor("", self.r.choice((*TYPES, TensorProto.STRING))),
-            "tp": helper.make_tensor_type_proto(1, [None, 2]),
+            # External data would be written out.
+            "t": self.tensor(self.r.choice(("", self.name())), self.r.choice((*TYPES, TensorProto.STRING)), False),
+            "tp": self.type(),
+            "tps": [self.type(), self.type()],
+            "tensors": [self.tensor("", external=False), self.tensor(self.name(), TensorProto.BOOL)],
+            "sparse": self.sparse(self.name())[0],
+            "sparses": [self.sparse("")[0] for _ in range(2)],
             "long name é": 3,
         }
         names = self.r.sample(sorted(choices), self.r.randrange(4))
         return {name: choices[name] for name in names}
+
+    def type(self):
+        made = helper.make_tensor_type_proto(1, self.dims())
+        if self.chance(40):
+            made = self.r.choice((helper.make_sequence_type_proto, helper.make_optional_type_proto))(made)
+        self.denote(made)
+        return made
+
+    def graph(self, nodes, name, inputs, outputs, initializers):
+        """A body, with what it may have beside these."""
+        made = helper.make_graph(nodes, name, inputs, outputs, initializers)
+        for value in (*made.input, *made.output):
+            self.describe(value)
+        self.metadata(made)
+        names = [o for node in nodes for o in node.output if o]
+        self.quantize(made, names)
+        taken = {o.name for o in made.output}
+        for value in self.r.sample(names, min(len(names), 2)):
+            if value not in taken and self.chance(30):
+                self.texts(made.value_info.add(name=value), 60)
+        if self.chance(15):
+            made.sparse_initializer.append(self.sparse(self.name())[0])
+        return made
 
     def inner(self, floats, size):
         """A body that captures values; its outputs are `size` floats."""
@@ -146,6 +228,12 @@ class Maker:
         elif kind == 6 and self.opset >= 12:
             nodes.append(helper.make_node("Constant", [], [out], **self.r.choice((
                 {"value_float": 0.5}, {"value_floats": [1.0, 2.0]}))))
+            if self.chance(20):
+                sparse, kind = self.sparse(self.r.choice(("", self.name())))
+                nodes[-1] = helper.make_node("Constant", [], [out], sparse_value=sparse)
+                if kind != TensorProto.FLOAT:
+                    self.finish(nodes[-1])
+                    return []
         elif kind == 7:
             node = helper.make_node("Odd.Op-1", [pick(), "", pick()], [out, "", self.name()], domain="my.ops")
             for name, value in self.attributes().items():
@@ -157,7 +245,7 @@ class Maker:
             branches = []
             for _ in range(2):
                 body, values, initializers = self.inner(floats, 1)
-                graph = helper.make_graph(body, self.r.choice(("b", "b", "b", "", "é")), [], values, initializers)
+                graph = self.graph(body, self.r.choice(("b", "b", "b", "", "é")), [], values, initializers)
                 if self.chance(20):
                     graph.doc_string = "doc"
                 branches.append(graph)
@@ -168,7 +256,7 @@ class Maker:
             carried = self.name()
             body, values, initializers = self.inner([*floats, carried], 2)
             body.insert(0, helper.make_node("Identity", [going], [stay]))
-            graph = helper.make_graph(
+            graph = self.graph(
                 body, "loop",
                 [helper.make_tensor_value_info(step, TensorProto.INT64, []),
                  helper.make_tensor_value_info(going, TensorProto.BOOL, []),
@@ -179,6 +267,8 @@ class Maker:
         elif kind == 10 and self.opset >= 11:
             sequence, index = self.name(), self.name()
             nodes.append(helper.make_node("SequenceConstruct", [pick(), pick()], [sequence]))
+            if depth == 0:
+                self.sequences.append(sequence)
             nodes.append(helper.make_node("Constant", [], [index], value=helper.make_tensor("", TensorProto.INT64, [], [0])))
             nodes.append(helper.make_node("SequenceAt", [sequence, index], [out]))
         elif kind == 11 and self.opset >= 15:
@@ -229,8 +319,7 @@ class Maker:
         inputs, initializers, floats = [], [], []
         for _ in range(self.r.randrange(1, 4)):
             name = self.name()
-            dims = [self.r.choice((2, None, "n", "a,b", "é")) for _ in range(self.r.randrange(3))]
-            inputs.append(helper.make_tensor_value_info(name, 1, dims if self.chance(90) else None))
+            inputs.append(helper.make_tensor_value_info(name, 1, self.dims() if self.chance(90) else None))
             floats.append(name)
         for _ in range(self.r.randrange(5)):
             kind = self.r.choice((TensorProto.FLOAT, TensorProto.FLOAT, *TYPES, TensorProto.STRING))
@@ -254,8 +343,10 @@ class Maker:
             outputs = [helper.make_tensor_value_info(self.name(), 1, [None, 2, "n"]) for _ in names]
             for name, output in zip(names, outputs):
                 nodes.append(self.finish(helper.make_node("Out", [name], [output.name], domain="my.ops")))
-        graph = helper.make_graph(nodes, self.r.choice(("g", "g", "g", "", "n\nl")), inputs, outputs, initializers)
-        self.metadata(graph)
+        for sequence in self.sequences[:1]:
+            element = helper.make_tensor_type_proto(1, ["n", None])
+            outputs.append(helper.make_value_info(sequence, helper.make_sequence_type_proto(element)))
+        graph = self.graph(nodes, self.r.choice(("g", "g", "g", "", "n\nl")), inputs, outputs, initializers)
         # "ai.onnx" comes back as "", and the checker tells them apart in functions.
         ours = "" if self.functions else self.r.choice(("", "ai.onnx"))
         opsets = [helper.make_opsetid(*pair) for pair in ((ours, self.opset), ("my.ops", 1), ("local", 1))]

@@ -7,9 +7,8 @@ Nodes are compared one by one in their order: name, op type, domain, overload,
 inputs and outputs by name, attributes by name. Initializers, value_info,
 opsets and metadata have no order. Tensors are compared by type, shape and
 bytes, whichever field holds them, and external ones by their references.
-Functions must be the same message. What the importer does not keep
-(documentation and metadata of values and tensors, names of tensors in
-attributes, denotations) is not compared.
+Documentation, metadata and denotations are compared wherever ONNX has them.
+Functions must be the same message.
 
 usage: compare_models.py A.onnx B.onnx
 """
@@ -24,12 +23,18 @@ def canonical_domain(domain):
     return "" if domain == "ai.onnx" else domain
 
 
-def tensor(t):
-    head = (t.data_type, tuple(t.dims))
+def texts(x):
+    """Documentation and metadata."""
+    return x.doc_string, tuple((p.key, p.value) for p in x.metadata_props)
+
+
+def tensor(t, named=False):
+    head = (t.data_type, tuple(t.dims), texts(t), named and t.name)
     if t.data_location == TensorProto.EXTERNAL:
         ref = {e.key: e.value for e in t.external_data}
-        length = ref.get("length")
-        return head + ("external", ref["location"], int(ref.get("offset", 0)), length and int(length))
+        length = ref.pop("length", None)
+        place = ref.pop("location"), int(ref.pop("offset", 0)), length and int(length)
+        return head + ("external", *place, tuple(ref.items()))
     if t.data_type == TensorProto.STRING:
         return head + (tuple(t.string_data),)
     # An empty raw_data beside a typed field means "not set".
@@ -53,8 +58,35 @@ def tensor(t):
     return head + (array.tobytes(),)
 
 
+def sparse(t):
+    return tensor(t.values, True), tensor(t.indices, True), tuple(t.dims)
+
+
+def denotations(t):
+    """Those of a type and its dims, in the order of the type."""
+    kind = t.WhichOneof("value")
+    inner = getattr(t, kind) if kind else None
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        return t.denotation, tuple(d.denotation for d in inner.shape.dim)
+    if kind == "map_type":
+        return t.denotation, denotations(inner.value_type)
+    if kind in ("sequence_type", "optional_type"):
+        return t.denotation, denotations(inner.elem_type)
+    return (t.denotation,)
+
+
+def is_kept(a, b):
+    """Whether `b` has the denotations of `a`, of a type that may have got a shape."""
+    if not isinstance(a, tuple):
+        return a == b
+    return not a or (len(a) == len(b) and all(map(is_kept, a, b)))
+
+
+def exact_type(t):
+    return type_proto(t), denotations(t)
+
+
 def type_proto(t):
-    # Denotations aside.
     kind = t.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         inner = getattr(t, kind)
@@ -78,8 +110,7 @@ def is_refined(a, b):
     if b is None or a[0] != b[0]:
         return False
     if a[0] in ("sequence_type", "optional_type"):
-        # Names of dims within these are not kept.
-        return is_refined_inner(a[1], b[1])
+        return is_refined(a[1], b[1])
     if a[0] not in ("tensor_type", "sparse_tensor_type") or a[1] not in (0, b[1]):
         return False
     if a[2] is None:
@@ -89,26 +120,24 @@ def is_refined(a, b):
     return all(x is None or x == y or (isinstance(x, str) and isinstance(y, int)) for x, y in zip(a[2], b[2]))
 
 
-def is_refined_inner(a, b):
-    if a and b and a[0] == b[0] and a[0] in ("tensor_type", "sparse_tensor_type") and a[2] is not None:
-        a = (a[0], a[1], tuple(None if isinstance(d, str) else d for d in a[2]))
-    return is_refined(a, b)
-
-
 def attribute(a, path, differences):
     value = onnx.helper.get_attribute_value(a)
     if a.type == AttributeProto.TENSOR:
-        return a.type, tensor(value)
+        return a.type, tensor(value, True)
     if a.type == AttributeProto.TENSORS:
-        return a.type, tuple(tensor(t) for t in value)
+        return a.type, tuple(tensor(t, True) for t in value)
+    if a.type == AttributeProto.SPARSE_TENSOR:
+        return a.type, sparse(value)
+    if a.type == AttributeProto.SPARSE_TENSORS:
+        return a.type, tuple(sparse(t) for t in value)
     if a.type == AttributeProto.FLOAT:
         return a.type, onnx.helper.make_attribute("f", value).SerializeToString()
     if a.type == AttributeProto.FLOATS:
         return a.type, a.floats and onnx.helper.make_attribute("f", list(value)).SerializeToString()
     if a.type == AttributeProto.TYPE_PROTO:
-        return a.type, type_proto(value)
+        return a.type, exact_type(value)
     if a.type == AttributeProto.TYPE_PROTOS:
-        return a.type, tuple(type_proto(t) for t in value)
+        return a.type, tuple(exact_type(t) for t in value)
     if isinstance(value, (list, tuple)) or hasattr(value, "__iter__"):
         value = tuple(value) if not isinstance(value, (bytes, str)) else value
     return a.type, value
@@ -147,10 +176,26 @@ def compare_graphs(a, b, path, report, notes, outer_names=frozenset(), ir_versio
     for name in sorted(set(first) | set(second)):
         if first.get(name) != second.get(name):
             here(f"initializer '{name}' differs: {str(first.get(name))[:200]} {str(second.get(name))[:200]}")
-    known = set(first) | {o for n in a.node for o in n.output}
+    sparse_a, sparse_b = ({t.values.name: sparse(t) for t in g.sparse_initializer} for g in (a, b))
+    if sparse_a != sparse_b:
+        here(f"sparse initializers differ: {list(sparse_a)} {list(sparse_b)}")
+    for what in ("input", "output", "value_info"):
+        described = [{v.name: v for v in getattr(g, what)} for g in (a, b)]
+        for name in sorted(set(described[0]) & set(described[1])):
+            p, q = described[0][name], described[1][name]
+            if texts(p) != texts(q):
+                here(f"{what} '{name}': {texts(p)} became {texts(q)}")
+            if not is_kept(denotations(p.type), denotations(q.type)):
+                here(f"{what} '{name}': denotations {denotations(p.type)} became {denotations(q.type)}")
+    known = set(first) | set(sparse_a) | {o for n in a.node for o in n.output}
     known -= {o.name for o in a.output} | {i.name for i in a.input}
     infos_a, infos_b = ({n: t for n, t in infos(g.value_info).items() if n in known and t} for g in (a, b))
     compare_infos("value_info", infos_a, infos_b, False, notes, here)
+    bare_a, bare_b = ({v.name for v in g.value_info if v.name in known and any(texts(v))} for g in (a, b))
+    if bare_a != bare_b:
+        here(f"value_info with documentation or metadata: {bare_a ^ bare_b} only in one")
+    if list(a.quantization_annotation) != list(b.quantization_annotation):
+        here("quantization annotations differ")
 
     if len(a.node) != len(b.node):
         here(f"{len(a.node)} nodes became {len(b.node)}")
@@ -178,6 +223,8 @@ def compare_graphs(a, b, path, report, notes, outer_names=frozenset(), ir_versio
                 here(f"{what}: attribute '{name}' is only in one")
                 continue
             p, q = attributes[0][name], attributes[1][name]
+            if p.doc_string != q.doc_string:
+                here(f"{what}: documentation of attribute '{name}' differs")
             if p.type != q.type:
                 here(f"{what}: attribute '{name}' of type {p.type} became one of type {q.type}")
             elif p.type == AttributeProto.GRAPH:
@@ -225,8 +272,6 @@ def compare(a, b):
     for field in ("training_info", "configuration"):
         if list(getattr(a, field, ())) != list(getattr(b, field, ())):
             differences.append(f"{field} differs")
-    if list(a.graph.quantization_annotation) != list(b.graph.quantization_annotation):
-        differences.append("quantization annotations differ")
     compare_graphs(a.graph, b.graph, "graph", differences.append, notes)
     return differences, notes
 

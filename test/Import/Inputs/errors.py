@@ -274,7 +274,7 @@ attribute_proto_case("kind_mismatch", "attribute 'a' says that it is an integer,
 attribute_proto_case("no_type", "attribute 'a' has no type", name="a", i=1)
 attribute_proto_case("no_name", "an attribute has no name", type=INT, i=1)
 attribute_proto_case("no_value", "attribute 'a' has no value", name="a", type=onnx.AttributeProto.TENSOR)
-attribute_proto_case("sparse", "attribute 'a' is sparse; sparse tensors are not supported", name="a",
+attribute_proto_case("sparse", "attribute 'a' is a sparse tensor whose tensor of values has no element type", name="a",
                      type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=onnx.SparseTensorProto())
 attribute_proto_case("outside_function", "attribute 'a' refers to 'b', but is in no function", name="a", type=INT, ref_attr_name="b")
 attribute_proto_case("custom_name", "attribute 'domain_name' has a name that the import uses itself", name="domain_name", type=INT)
@@ -374,11 +374,28 @@ def input_and_initializer(folder):
     return model
 
 
-@case("sparse_initializer", " error: initializer 's' is sparse; sparse tensors are not supported")
-def sparse_initializer(folder):
-    model = parser.parse_model(HEADER + NEG)
-    model.graph.sparse_initializer.add(dims=[4]).values.name = "s"
-    return model
+def sparse_case(name, message, dims, values, indices, shape, tensor_name="s"):
+    @case(name, f" error: {message}")
+    def build(folder):
+        model = parser.parse_model(HEADER + NEG)
+        sparse = model.graph.sparse_initializer.add(dims=dims)
+        sparse.values.CopyFrom(helper.make_tensor(tensor_name, TensorProto.FLOAT, *values))
+        if indices is not None:
+            sparse.indices.CopyFrom(helper.make_tensor("i", TensorProto.INT64, shape, indices))
+        return model
+
+
+SPARSE = "initializer 's' is a sparse tensor "
+sparse_case("sparse_unnamed", "a sparse initializer has no name", [4], ([1], [1.0]), [0], [1], "")
+sparse_case("sparse_scalar", SPARSE + "of 0 dimensions; 1 to 64 are read", [], ([1], [1.0]), [0], [1])
+sparse_case("sparse_no_size", SPARSE + "with the dimension 0", [4, 0], ([1], [1.0]), [0], [1])
+sparse_case("sparse_too_large", SPARSE + "with the dimension 4294967296, too large with the others", [2**32] * 2, ([1], [1.0]), [0], [1])
+sparse_case("sparse_matrix", SPARSE + "whose values have 2 dimensions, not one", [4], ([1, 1], [1.0]), [0], [1])
+sparse_case("sparse_without_indices", SPARSE + "whose tensor of indices has no element type", [4], ([1], [1.0]), None, [])
+sparse_case("sparse_few_indices", SPARSE + "whose indices are not int64, one or 2 for each of its 2 values", [4, 4], ([2], [1.0, 2.0]), [0], [1])
+sparse_case("sparse_outside", SPARSE + "whose indices are out of range or not in order", [4], ([1], [1.0]), [4], [1])
+sparse_case("sparse_column_outside", SPARSE + "whose indices are out of range or not in order", [4, 2], ([1], [1.0]), [0, 2], [1, 2])
+sparse_case("sparse_not_in_order", SPARSE + "whose indices are out of range or not in order", [4], ([2], [1.0, 2.0]), [2, 2], [2])
 
 
 @case("unnamed_initializer", " error: an initializer has no name")

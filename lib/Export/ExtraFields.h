@@ -1,0 +1,36 @@
+//===- ExtraFields.h - What MLIR has no place for ---------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The counterpart of lib/Import/ExtraFields.h: puts what the importer kept
+// beside the MLIR back where what it belongs to is still there.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_EXPORT_EXTRAFIELDS_H
+#define TANDEM_LIB_EXPORT_EXTRAFIELDS_H
+
+#include "tandem_onnx/onnx.pb.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::tandem::onnx {
+
+/// Adds the fields of the serialized GraphProto `extras` to `graph`, whose
+/// nodes and values are complete. `initializers` are those of its initializers
+/// that are kept elsewhere. Returns false if `extras` can't be read.
+bool addGraphExtras(llvm::StringRef extras, ::tandem_onnx::GraphProto &graph,
+                    llvm::ArrayRef<::tandem_onnx::TensorProto *> initializers);
+
+/// Adds the fields of the serialized NodeProto `extras` to `node`, whose
+/// attributes are complete. Returns false if `extras` can't be read.
+bool addNodeExtras(llvm::StringRef extras, ::tandem_onnx::NodeProto &node);
+
+} // namespace mlir::tandem::onnx
+
+#endif // TANDEM_LIB_EXPORT_EXTRAFIELDS_H

@@ -12,12 +12,11 @@ import json
 import operator
 import os
 import pathlib
-import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from tandem import _capi
+from tandem import _capi, _shared
 from tandem.report import Report
 
 Path = str | os.PathLike[str]
@@ -166,8 +165,8 @@ def _take(buffer: ctypes.c_void_p) -> bytes:
 class Context:
     """What modules live in.
 
-    ``on_diagnostic`` gets warnings and notes (errors are raised); without it they
-    become Python warnings. ``on_remark`` gets the remarks of Tandem's passes, or
+    ``on_diagnostic`` gets warnings and notes (errors are raised); without it warnings
+    become Python's, at the caller's line. ``on_remark`` gets the remarks of Tandem's passes, or
     of those whose category matches ``remark_filter``. Neither may use modules of
     this context. Usable from any thread; calls wait for each other.
     """
@@ -239,7 +238,7 @@ def _make_diagnostic_callback(
             if user is not None:
                 user(diagnostic)
             elif diagnostic.severity == "warning":
-                warnings.warn(str(diagnostic), TandemWarning, stacklevel=4)
+                _shared.warn(str(diagnostic), TandemWarning)
         except BaseException as error:  # Must not cross the library.
             pending.append(error)
 

@@ -30,10 +30,9 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from types import TracebackType
 from typing import Any
 
-from tandem import _libraries
+from tandem import _libraries, _shared
 
 LIBRARY = "libtandem_runtime.so.1"
 ABI_MAJOR = 1
@@ -188,15 +187,21 @@ class _NormSpec(ctypes.Structure):
     ]
 
 
+# How the arguments of each call begin.
+_CALL_FIELDS: list[tuple[str, Any]] = [
+    ("struct_size", c_uint64),
+    ("tokens", c_int64),
+    ("hidden", c_int64),
+    ("dtype", c_int32),
+    ("flags", c_uint32),
+    ("stream", c_void_p),
+    ("input", _View),
+]
+
+
 class _AllReduceArgs(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint64),
-        ("tokens", c_int64),
-        ("hidden", c_int64),
-        ("dtype", c_int32),
-        ("flags", c_uint32),
-        ("stream", c_void_p),
-        ("input", _View),
+        *_CALL_FIELDS,
         ("output", _View),
         ("reduction", c_int32),
         ("reserved0", c_uint32),
@@ -206,13 +211,7 @@ class _AllReduceArgs(ctypes.Structure):
 
 class _NormArgs(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint64),
-        ("tokens", c_int64),
-        ("hidden", c_int64),
-        ("dtype", c_int32),
-        ("flags", c_uint32),
-        ("stream", c_void_p),
-        ("input", _View),
+        *_CALL_FIELDS,
         ("residual", _View),
         ("bias", c_void_p),
         ("pre_norm", _NormSpec),
@@ -307,7 +306,7 @@ def _check(status: int, error: _Error | None = None) -> None:
     )
 
 
-class _Object:
+class _Object(_shared.Closing):
     """Something with a handle. Ends at ``close``, at the end of a ``with``, or when
     nothing refers to it any more; ending never communicates."""
 
@@ -349,17 +348,6 @@ class _Object:
         with self._lock:
             self._closed = True
         self._free()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         self.close()

@@ -237,8 +237,12 @@ def test_callbacks():
 
 
 def test_warnings():
-    with pytest.warns(tandem.TandemWarning, match="node_clone"):
+    with pytest.warns(tandem.TandemWarning, match="node_clone") as caught:
         tandem.fuse(MODELS / "glm45_air_tp2_graph.onnx")
+        tandem.Module.load(MODELS / "glm45_air_tp2_graph.onnx")
+    # They point at whoever called the package, however deep in it they come from.
+    assert {warning.filename for warning in caught} == {__file__}
+    assert caught[1].lineno == caught[0].lineno + 1
 
 
 def test_exceptions_of_callbacks_arrive():

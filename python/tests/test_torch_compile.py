@@ -7,28 +7,17 @@ gloo. What a graph computed before is compared with what it computes after."""
 import os
 
 import pytest
+from torch_ranks import HIDDEN, LIMIT, no_grad, on_ranks, torch  # noqa: F401
 
-torch = pytest.importorskip(
-    "torch", reason="needs PyTorch: pip install -r python/tests/requirements-torch.txt"
-)
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+import torch.nn.functional as F
+from torch import nn
 
-import torch.distributed as dist  # noqa: E402
-import torch.distributed._functional_collectives as funcol  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
+import tandem
+import tandem.torch as tt
 
-import tandem  # noqa: E402
-import tandem.torch as tt  # noqa: E402
-from torch_ranks import on_ranks  # noqa: E402
-
-HIDDEN, LIMIT = 64, 16
 FUSED = torch.ops.tandem.fused_all_reduce_add_rms_norm
-
-
-@pytest.fixture(autouse=True)
-def no_grad():
-    with torch.no_grad():
-        yield
 
 
 def all_reduce(x, reduction="sum"):
@@ -424,8 +413,9 @@ def not_brought_back(rank):
         module = trace(plain, make_inputs(rank, torch.float32, 2, 3))
         code = module.code
         _fx_rewrite._LINE = _fx_rewrite.re.compile("nowhere")
-        with pytest.warns(tandem.TandemWarning, match="stays as it is.*func.return"):
+        with pytest.warns(tandem.TandemWarning, match="stays as it is.*func.return") as caught:
             (site,) = tt.fuse_graph(module).sites
+        assert caught[0].filename == __file__
         assert (site.status, site.reason) == ("missed", "NotApplied")
         assert module.code == code
 

@@ -15,10 +15,8 @@ import time
 import traceback
 
 import pytest
+from torch_ranks import torch
 
-torch = pytest.importorskip(
-    "torch", reason="needs PyTorch: pip install -r python/tests/requirements-torch.txt"
-)
 if len(glob.glob("/dev/nvidia[0-9]*")) < 2:
     pytest.skip("needs two GPUs", allow_module_level=True)
 

@@ -10,24 +10,13 @@ import textwrap
 import threading
 
 import pytest
+from torch_ranks import HIDDEN, LIMIT, no_grad, on_ranks, torch  # noqa: F401
 
-torch = pytest.importorskip(
-    "torch", reason="needs PyTorch: pip install -r python/tests/requirements-torch.txt"
-)
+import tandem.torch as tt
+from tandem.runtime import RuntimeFailure, Status
+from conftest import ROOT
 
-import tandem.torch as tt  # noqa: E402
-from tandem.runtime import RuntimeFailure, Status  # noqa: E402
-from conftest import ROOT  # noqa: E402
-from torch_ranks import on_ranks  # noqa: E402
-
-HIDDEN, LIMIT = 64, 16
 FUSED = torch.ops.tandem.fused_all_reduce_add_rms_norm
-
-
-@pytest.fixture(autouse=True)
-def no_grad():
-    with torch.no_grad():
-        yield
 
 
 def make_group(dtype=torch.float32, **more):
@@ -170,6 +159,11 @@ def bad_calls(rank):
     for kind, text, bad in (
         (RuntimeError, "no group 'tp' .there is '0'", lambda: call(x, x, gamma, 1e-5, "tp")),
         (TypeError, "group is int", lambda: call(x, x, gamma, 1e-5, 5)),
+        (TypeError, "input is NoneType, not a Tensor", lambda: call(None, x, gamma, 1e-5, group)),
+        (TypeError, "gamma is list, not a Tensor", lambda: call(x, x, [1.0], 1e-5, group)),
+        (TypeError, "residual is NoneType", lambda: tt.fused_all_reduce_add_rms_norm_(x, None, gamma, 1e-5, group)),
+        (TypeError, "input is NoneType", lambda: tt.all_reduce(None, group)),
+        (TypeError, "input is float", lambda: tt.all_reduce_(1.0, group)),
         (TypeError, "input has torch.float64", lambda: call(x.double(), None, gamma, 1e-5, group)),
         (TypeError, "input has torch.int64", lambda: call(x.long(), None, gamma, 1e-5, group)),
         (TypeError, "residual has torch.float32", lambda: call(x, x.float(), gamma, 1e-5, group)),

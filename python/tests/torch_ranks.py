@@ -1,7 +1,8 @@
 # Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks for the tests of tandem.torch: processes with a gloo process group."""
+"""What the tests of tandem.torch share: PyTorch, without which they are skipped, and
+ranks, which are processes with a gloo process group."""
 
 import multiprocessing
 import os
@@ -9,8 +10,21 @@ import tempfile
 import time
 import traceback
 
-import torch
-import torch.distributed as dist
+import pytest
+
+torch = pytest.importorskip(
+    "torch", reason="needs PyTorch: pip install -r python/tests/requirements-torch.txt"
+)
+
+import torch.distributed as dist  # noqa: E402
+
+HIDDEN, LIMIT = 64, 16
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
 
 
 def _body(rank, world, store, connection, work, arguments):

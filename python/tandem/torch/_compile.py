@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import pathlib
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 import tandem
+from tandem import _shared
 from tandem.compiler import Context, FuseOptions, Module, TandemWarning
 from tandem.report import Report, Site
 from tandem.torch import _groups
@@ -84,7 +84,7 @@ class _Groups:
 
 @functools.cache
 def _warn_once(text: str) -> None:
-    warnings.warn(text, TandemWarning, stacklevel=3)
+    _shared.warn(text, TandemWarning)
 
 
 def fuse_graph(

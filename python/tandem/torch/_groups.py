@@ -14,13 +14,12 @@ import operator
 import os
 import socket
 import threading
-from types import TracebackType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from tandem import runtime
+from tandem import _shared, runtime
 from tandem.runtime import DType, WorkspaceInfo
 from tandem.torch._launch import Launcher
 
@@ -37,7 +36,7 @@ _groups: dict[str, Group] = {}
 _lock = threading.Lock()
 
 
-class Group:
+class Group(_shared.Closing):
     """The ranks of a process group, and the buffers that they share. Made by
     ``init_group``.
 
@@ -200,17 +199,6 @@ class Group:
                 del _groups[self.name]
         self._drop("closed")
         self._communicator.close()
-
-    def __enter__(self) -> Group:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def get_dtype(dtype: torch.dtype) -> DType:

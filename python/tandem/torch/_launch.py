@@ -95,7 +95,16 @@ class Launcher:
             error.args = (f"group {self._name!r}: {error.args[0]}",)
             raise
 
-    def _enter(self) -> None:
+    def _call(
+        self,
+        function: Callable[..., int],
+        layout: struct.Struct,
+        args: ctypes.Structure,
+        reference: Any,
+        sizes: tuple[int, ...],
+        operands: tuple[Any, ...],
+    ) -> None:
+        """Packs ``args`` by ``layout`` and calls with a ``reference`` to them."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 f"group {self._name!r} is in use by another thread; its calls must come "
@@ -104,6 +113,13 @@ class Launcher:
         if self._closed:
             self._lock.release()
             raise RuntimeError(f"group {self._name!r} was closed or put to sleep")
+        try:
+            layout.pack_into(args, _TOKENS, *sizes, self._get_stream(), *operands)
+            status = function(self._handle, reference)
+            if status != Status.OK:
+                self._raise(status)
+        finally:
+            self._lock.release()
 
     def fused(
         self,
@@ -122,18 +138,11 @@ class Launcher:
     ) -> None:
         """tandem_fused_all_reduce_norm on the current stream; views are (address, row
         stride), norms (gamma, its type, rounding, epsilon). Raises RuntimeFailure."""
-        self._enter()
-        try:
-            _NORM.pack_into(
-                self._norm_args, _TOKENS, tokens, hidden, dtype, flags,
-                self._get_stream(), *input, *residual, bias, *pre_norm, *norm,
-                *norm_out, *residual_out, *sum_out,
-            )  # fmt: skip
-            status = self._fused(self._handle, self._norm_ref)
-            if status != Status.OK:
-                self._raise(status)
-        finally:
-            self._lock.release()
+        self._call(
+            self._fused, _NORM, self._norm_args, self._norm_ref,
+            (tokens, hidden, dtype, flags),
+            (*input, *residual, bias, *pre_norm, *norm, *norm_out, *residual_out, *sum_out),
+        )  # fmt: skip
 
     def all_reduce(
         self,
@@ -145,14 +154,7 @@ class Launcher:
         output: tuple[int, int],
     ) -> None:
         """tandem_all_reduce, a sum, on the current stream. Raises RuntimeFailure."""
-        self._enter()
-        try:
-            _REDUCE.pack_into(
-                self._reduce_args, _TOKENS, tokens, hidden, dtype, flags,
-                self._get_stream(), *input, *output,
-            )  # fmt: skip
-            status = self._all_reduce(self._handle, self._reduce_ref)
-            if status != Status.OK:
-                self._raise(status)
-        finally:
-            self._lock.release()
+        self._call(
+            self._all_reduce, _REDUCE, self._reduce_args, self._reduce_ref,
+            (tokens, hidden, dtype, flags), (*input, *output),
+        )  # fmt: skip

@@ -370,6 +370,13 @@ def _name(group: Group | str) -> str:
     return group.name
 
 
+def _check_given(**tensors: Any) -> None:
+    """Raises where one is no tensor; torch would let None through to the op."""
+    for what, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{what} is {type(tensor).__name__}, not a Tensor")
+
+
 def fused_all_reduce_add_rms_norm(
     input: Tensor,
     residual: Tensor | None,
@@ -398,6 +405,7 @@ def fused_all_reduce_add_rms_norm(
     modules do) or after it (as torch.nn.RMSNorm does). Up to the group's token limit it
     is one kernel; above it, and with ``fallback``, an all-reduce and a kernel.
     """
+    _check_given(input=input, gamma=gamma)
     result: tuple[Tensor, Tensor] = _ops.fused_all_reduce_add_rms_norm.default(
         input, residual, gamma, epsilon, _name(group), bias=bias, pre_gamma=pre_gamma,
         pre_epsilon=pre_epsilon, rounding=rounding, pre_rounding=pre_rounding,
@@ -422,6 +430,7 @@ def fused_all_reduce_add_rms_norm_(
     fallback: bool = False,
 ) -> Tensor:
     """The same with the new residual in place of the old one; returns the norm."""
+    _check_given(input=input, residual=residual, gamma=gamma)
     norm: Tensor = _ops.fused_all_reduce_add_rms_norm_.default(
         input, residual, gamma, epsilon, _name(group), bias=bias, pre_gamma=pre_gamma,
         pre_epsilon=pre_epsilon, rounding=rounding, pre_rounding=pre_rounding,
@@ -433,12 +442,14 @@ def fused_all_reduce_add_rms_norm_(
 def all_reduce(input: Tensor, group: Group | str) -> Tensor:
     """The sum over the ranks, added in rank order in f32 where the fused path serves.
     Collective."""
+    _check_given(input=input)
     output: Tensor = _ops.all_reduce.default(input, _name(group))
     return output
 
 
 def all_reduce_(input: Tensor, group: Group | str) -> Tensor:
     """The same in place; returns ``input``."""
+    _check_given(input=input)
     _ops.all_reduce_.default(input, _name(group))
     return input
 

@@ -78,12 +78,17 @@ def _run(job: Job) -> RankResult:
         timeout_ms=job.timeout_ms,
         signature=job.signature,
     )
-    providers = ["CPUExecutionProvider"]
+    providers: list[Any] = ["CPUExecutionProvider"]
     if job.device == "cuda":
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             raise RankFailure("this ONNX Runtime has no CUDA (install onnxruntime-gpu)")
-        providers.insert(0, "CUDAExecutionProvider")
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": str(job.rank)}))
     session = onnxruntime.InferenceSession(job.model, options, providers=providers)
+    # It only logs where a provider's own libraries are missing.
+    if job.device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
+        raise RankFailure(
+            "this ONNX Runtime could not start its CUDA provider (its log says why)"
+        )
     inputs = [i.name for i in session.get_inputs()]
     names = [o.name for o in session.get_outputs()]
     result = RankResult([], [])

@@ -17,7 +17,7 @@ from conftest import BUILD, MODELS
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tandem import ort  # noqa: E402
+from tandem import onnx_ranks, ort  # noqa: E402
 from tandem.onnx_ranks import RankFailure, run_ranks  # noqa: E402
 
 if not (BUILD / "runtime/libtandem_onnxruntime.so").exists():
@@ -373,6 +373,90 @@ def test_cuda_needs_a_package_that_has_it(fused_models, tmp_path):
     done = tandem("run", model, f"--feeds={feeds}", "--device=cuda")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "this ONNX Runtime has no CUDA (install onnxruntime-gpu)" in done.stderr
+
+
+def test_cuda_that_does_not_start(monkeypatch):
+    """A package with CUDA on a machine without it."""
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers",
+        lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"],
+    )  # fmt: skip
+    model = helper_model([onnx.helper.make_node("Neg", ["x"], ["y"])])
+    job = onnx_ranks.Job(model, "", [], 0, 1, "no-cuda", 8, -1, 1000, "", "cuda")
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
+        with pytest.raises(RankFailure, match="could not start its CUDA provider"):
+            onnx_ranks._run(job)
+
+
+def helper_model(nodes):
+    helper, proto = onnx.helper, onnx.TensorProto
+    values = [helper.make_tensor_value_info(name, proto.FLOAT, ["n", 64]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    domains = dict.fromkeys(node.domain for node in nodes)
+    opsets = [helper.make_opsetid(d, 1 if d else 21) for d in {"": None} | domains]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+def respell(model):
+    """Spells each of the first three all-reduces in another way."""
+    helper = onnx.helper
+    found = [node for node in model.graph.node if node.op_type == "AllReduce"]
+    plugin, nccl, functional = found[:3]
+    plugin.op_type, plugin.domain = "AllReducePlugin", "trt_edgellm"
+    plugin.attribute.append(helper.make_attribute("tp_size", 2))
+    nccl.op_type = "NcclAllReduce"
+    functional.op_type, functional.domain = "all_reduce", "_c10d_functional"
+    functional.attribute.append(helper.make_attribute("reduce_op", "sum"))
+    functional.attribute.append(helper.make_attribute("group_name", "0"))
+    waited = functional.output[0]
+    functional.output[0] = "started"
+    place = list(model.graph.node).index(functional) + 1
+    wait = helper.make_node("wait_tensor", ["started"], [waited], domain="_c10d_functional")
+    model.graph.node.insert(place, wait)
+    for domain in ("trt_edgellm", "_c10d_functional"):
+        model.opset_import.add(domain=domain, version=1)
+
+
+def test_spellings(tmp_path):
+    """All-reduces as other exporters write them, as they are and in fused models."""
+    name = "tp2_glm4_f32"
+    plain, fused = ([str(tmp_path / f"{kind}.rank{r}.onnx") for r in range(2)] for kind in "pf")
+    for rank in range(2):
+        model = onnx.load(MODELS / f"{name}.rank{rank}.onnx")
+        respell(model)
+        onnx.save(model, plain[rank])
+        fuse(plain[rank], fused[rank])
+    feeds = [feeds_of(name, rank) for rank in range(2)]
+    for models in (plain, fused):
+        results = run_ranks(models, feeds, token_limit=LIMIT)
+        for rank, result in enumerate(results):
+            for given, outputs in zip(feeds[rank], result.outputs):
+                difference = numpy.abs(outputs["logits"] - given["logits_full_model"]).max()
+                assert difference <= TOLERANCE
+            counts = result.counters[-1]
+            fusions = 0 if models is plain else 4
+            assert (counts["fused"], counts["all_reduce"]) == (fusions, 8 - fusions)
+
+
+@pytest.mark.parametrize(
+    "op, domain, attributes, message",
+    [
+        ("AllReducePlugin", "trt_edgellm", {"tp_size": 4}, "its group has 4 ranks, and this session's 1"),
+        ("NcclAllReduce", "com.microsoft", {"group_type": 3}, "its group_type is 3, and a session has one group"),
+        ("all_reduce", "_c10d_functional", {"reduce_op": "max"}, "its reduce_op is 'max', not 'sum'"),
+        ("all_reduce", "_c10d_functional", {}, "reduce_op"),
+        ("AllGather", "com.microsoft", {}, "AllGather"),
+        ("AllReduce", "my.domain", {}, r"my\.domain.*AllReduce.*is not a registered function/op"),
+        ("DistCollective", "", {"collective_operation": "all_reduce"}, "No Op registered for DistCollective"),
+    ],
+)  # fmt: skip
+def test_collectives_that_the_session_can_not_serve(op, domain, attributes, message):
+    node = onnx.helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ort.register(options)
+    with pytest.raises(Exception, match=message):
+        onnxruntime.InferenceSession(helper_model([node]), options, providers=["CPUExecutionProvider"])
 
 
 def test_feeds_that_lack_an_input(tmp_path):

@@ -8,6 +8,8 @@
 
 #include "CustomOps.h"
 
+#include <cstring>
+
 using namespace tandem::ort;
 
 namespace {
@@ -36,11 +38,14 @@ struct Kernel {
   Status *compute(KernelContext *context) const;
 
 private:
+  Status *checkGroupSize(int64_t size) const;
+  Status *readAllReduce(const KernelInfo *info) const;
   Status *readRounding(const KernelInfo *info, const char *name,
                        tandem_rounding &result) const;
   Status *computeFused(KernelContext *context) const;
   Status *computeAllReduce(KernelContext *context) const;
   Status *computeLimit(KernelContext *context) const;
+  Status *computeWait(KernelContext *context) const;
   Status *input(KernelContext *context, size_t index,
                 std::vector<int64_t> &dims, void **data) const;
   Status *output(KernelContext *context, size_t index, size_t count,
@@ -84,16 +89,46 @@ Status *Kernel::readRounding(const KernelInfo *info, const char *name,
   return nullptr;
 }
 
+Status *Kernel::checkGroupSize(int64_t size) const {
+  if (size <= 0 || size == op.group.world())
+    return nullptr;
+  return fail("its group has " + std::to_string(size) +
+              " ranks, and this session's " + std::to_string(op.group.world()));
+}
+
+/// An all-reduce of another domain. Its group is the session's, its sum of all.
+Status *Kernel::readAllReduce(const KernelInfo *info) const {
+  int64_t number = 0;
+  std::string text;
+  if (op.name == "AllReducePlugin") {
+    api.release(api.getInt(info, "tp_size", &number));
+    return checkGroupSize(number);
+  }
+  if (op.name == "NcclAllReduce") {
+    api.release(api.getInt(info, "group_type", &number));
+    if (number != 0)
+      return fail("its group_type is " + std::to_string(number) +
+                  ", and a session has one group, the world (0)");
+  }
+  if (op.name == "all_reduce") {
+    if (Status *status = api.getString(info, "reduce_op", text))
+      return status;
+    if (text != "sum" && text != "SUM")
+      return fail("its reduce_op is '" + text + "', not 'sum'");
+  }
+  return nullptr;
+}
+
 Status *Kernel::read(const KernelInfo *info) {
   if (op.kind == Op::AllReduce)
+    return readAllReduce(info);
+  if (op.kind == Op::Wait)
     return nullptr;
   int64_t groupSize = 0;
   if (Status *status = api.getInt(info, "group_size", &groupSize))
     return status;
-  if (groupSize != 0 && groupSize != op.group.world())
-    return fail("its group has " + std::to_string(groupSize) +
-                " ranks, and this session's " +
-                std::to_string(op.group.world()));
+  if (Status *status = checkGroupSize(groupSize))
+    return status;
   if (op.kind == Op::TokenLimit) {
     int64_t dtype = 0;
     if (Status *status = api.getInt(info, "hidden", &hidden))
@@ -266,6 +301,22 @@ Status *Kernel::computeLimit(KernelContext *context) const {
   return nullptr;
 }
 
+Status *Kernel::computeWait(KernelContext *context) const {
+  std::vector<int64_t> dims;
+  void *data = nullptr;
+  tandem_view view = {nullptr, 0};
+  if (Status *status = input(context, 0, dims, &data))
+    return status;
+  if (Status *status = output(context, 0, 1, dims, view))
+    return status;
+  size_t bytes = op.type == kFloat ? 4 : 2;
+  for (int64_t dim : dims)
+    bytes *= static_cast<size_t>(dim);
+  if (bytes != 0 && view.data)
+    std::memcpy(view.data, data, bytes);
+  return nullptr;
+}
+
 Status *Kernel::compute(KernelContext *context) const {
   switch (op.kind) {
   case Op::Fused:
@@ -274,6 +325,8 @@ Status *Kernel::compute(KernelContext *context) const {
     return computeAllReduce(context);
   case Op::TokenLimit:
     return computeLimit(context);
+  case Op::Wait:
+    return computeWait(context);
   }
   return nullptr;
 }
@@ -323,28 +376,36 @@ Op::Op(Kind kind, std::string name, ElementType type, size_t numInputs,
   destroyKernel = [](void *kernel) { delete static_cast<Kernel *>(kernel); };
 }
 
-std::vector<std::unique_ptr<Op>> tandem::ort::makeOps(bool isTandem,
-                                                      Group &group) {
-  std::vector<std::unique_ptr<Op>> ops;
+std::vector<DomainOps> tandem::ort::makeOps(Group &group) {
+  std::vector<DomainOps> domains;
   auto add = [&](Op::Kind kind, const std::string &name, ElementType type,
                  size_t numInputs) {
-    ops.push_back(std::make_unique<Op>(kind, name, type, numInputs, group));
+    domains.back().ops.push_back(
+        std::make_unique<Op>(kind, name, type, numInputs, group));
   };
-  if (isTandem) {
-    // Bodies that differ have numbers; what the kernels do is the same.
-    for (const char *suffix : {"", "_2", "_3", "_4"}) {
-      add(Op::TokenLimit, std::string("TokenLimit") + suffix, kInt64, 0);
-      for (const char *base :
-           {"AllReduceRMSNorm", "AllReduceAddRMSNorm",
-            "AllReduceRMSNormAddRMSNorm", "AllReduceBiasRMSNorm",
-            "AllReduceBiasAddRMSNorm", "AllReduceBiasRMSNormAddRMSNorm"})
-        for (ElementType type : {kFloat, kFloat16, kBFloat16})
-          add(Op::Fused, std::string(base) + suffix, type,
-              placesOf(base).gamma + 1);
-    }
-    return ops;
+  auto addFloats = [&](Op::Kind kind, const std::string &name,
+                       size_t numInputs) {
+    for (ElementType type : {kFloat, kFloat16, kBFloat16})
+      add(kind, name, type, numInputs);
+  };
+  domains.push_back({"ai.tandem", {}});
+  // Bodies that differ have numbers; what the kernels do is the same.
+  for (const char *suffix : {"", "_2", "_3", "_4"}) {
+    add(Op::TokenLimit, std::string("TokenLimit") + suffix, kInt64, 0);
+    for (const char *base :
+         {"AllReduceRMSNorm", "AllReduceAddRMSNorm",
+          "AllReduceRMSNormAddRMSNorm", "AllReduceBiasRMSNorm",
+          "AllReduceBiasAddRMSNorm", "AllReduceBiasRMSNormAddRMSNorm"})
+      addFloats(Op::Fused, std::string(base) + suffix,
+                placesOf(base).gamma + 1);
   }
-  for (ElementType type : {kFloat, kFloat16, kBFloat16})
-    add(Op::AllReduce, "AllReduce", type, 1);
-  return ops;
+  domains.push_back({"com.microsoft", {}});
+  addFloats(Op::AllReduce, "AllReduce", 1);
+  addFloats(Op::AllReduce, "NcclAllReduce", 1);
+  domains.push_back({"trt_edgellm", {}});
+  addFloats(Op::AllReduce, "AllReducePlugin", 1);
+  domains.push_back({"_c10d_functional", {}});
+  addFloats(Op::AllReduce, "all_reduce", 1);
+  addFloats(Op::Wait, "wait_tensor", 1);
+  return domains;
 }

@@ -18,7 +18,8 @@ namespace tandem::ort {
 
 /// An op of ours for one element type, within one session.
 struct Op : CustomOp {
-  enum Kind { Fused, TokenLimit, AllReduce };
+  /// Wait is the second half of an all-reduce that has two; it copies.
+  enum Kind { Fused, TokenLimit, AllReduce, Wait };
 
   Op(Kind kind, std::string name, ElementType type, size_t numInputs,
      Group &group);
@@ -30,9 +31,14 @@ struct Op : CustomOp {
   Group &group;
 };
 
-/// All ops of the domain ai.tandem (`isTandem`), or the collectives of
-/// com.microsoft.
-std::vector<std::unique_ptr<Op>> makeOps(bool isTandem, Group &group);
+/// The ops of one domain.
+struct DomainOps {
+  std::string domain;
+  std::vector<std::unique_ptr<Op>> ops;
+};
+
+/// Our ops, and the all-reduces of other domains.
+std::vector<DomainOps> makeOps(Group &group);
 
 } // namespace tandem::ort
 

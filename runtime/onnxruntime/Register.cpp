@@ -33,7 +33,7 @@ namespace {
 struct Registration {
   explicit Registration(GroupOptions options) : group(std::move(options)) {}
   Group group;
-  std::vector<std::unique_ptr<Op>> tandemOps, microsoftOps;
+  std::vector<DomainOps> domains;
 };
 
 /// All there are, by id: only the user knows when a session has ended.
@@ -124,14 +124,12 @@ TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
   if (Status *status = readOptions(api, options, group, id))
     return status;
   auto entry = std::make_shared<Registration>(std::move(group));
-  entry->tandemOps = makeOps(/*isTandem=*/true, entry->group);
-  entry->microsoftOps = makeOps(/*isTandem=*/false, entry->group);
-  auto add = [&](const char *name,
-                 const std::vector<std::unique_ptr<Op>> &ops) -> Status * {
+  entry->domains = makeOps(entry->group);
+  auto add = [&](const DomainOps &ours) -> Status * {
     Domain *domain = nullptr;
-    if (Status *status = api.makeDomain(name, &domain))
+    if (Status *status = api.makeDomain(ours.domain.c_str(), &domain))
       return status;
-    for (const std::unique_ptr<Op> &op : ops)
+    for (const std::unique_ptr<Op> &op : ours.ops)
       if (Status *status =
               api.add(domain, static_cast<const CustomOp *>(op.get())))
         return status;
@@ -147,9 +145,10 @@ TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
       return api.makeStatus(kFail, why.c_str());
     }
   }
-  if (Status *status = add("ai.tandem", entry->tandemOps))
-    return status;
-  return add("com.microsoft", entry->microsoftOps);
+  for (const DomainOps &ours : entry->domains)
+    if (Status *status = add(ours))
+      return status;
+  return nullptr;
 }
 
 /// Fills `counters` with the calls of the session whose option tandem.id is

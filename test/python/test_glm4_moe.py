@@ -96,15 +96,16 @@ def test_benchmark_on_cpus(tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     out = json.loads((tmp_path / "out.json").read_text())
-    # Three tokens fuse; six are above the limit.
-    assert [(r["phase"], r["mode"], r["fused"]) for r in out["results"]] == [
-        ("decode", "nccl", False),
-        ("decode", "nccl+kernel", False),
-        ("decode", "tandem", True),
-        ("prefill", "nccl", False),
-        ("prefill", "nccl+kernel", False),
-        ("prefill", "tandem", False),
+    # Three tokens fuse; six are above the limit. Two layers have four places.
+    assert [(r["phase"], r["mode"], r["fused"], r["fallback"]) for r in out["results"]] == [
+        ("decode", "nccl", 0, 0),
+        ("decode", "nccl+kernel", 0, 4),
+        ("decode", "tandem", 4, 0),
+        ("prefill", "nccl", 0, 0),
+        ("prefill", "nccl+kernel", 0, 4),
+        ("prefill", "tandem", 0, 4),
     ]
+    assert "decode 3, tandem: 4 fused calls a step, 0 not fused\n" in done.stdout
     same = [check for check in out["checks"] if check["mode"] == "same inputs"]
     assert [check["places"] for check in same] == [4, 4]
     assert "of 768 elements in 4 places 0 residuals" in done.stdout

@@ -186,6 +186,7 @@ class Bench:
                 traceback.print_exc()
                 continue
             fused[mode] = made.pop("fused")
+            self.say(f"{phase} {batch * length}, {mode}: {self.count_sites(mode, fused[mode])}")
             for way, run in made.items():
                 steps[mode, way] = run
                 check = compare(gather(run()), reference)
@@ -201,19 +202,38 @@ class Bench:
         )
         for (mode, way), times in figures.items():
             self.results.append(
-                {**what, "mode": mode, "run": way, "fused": fused[mode], **times}
+                {**what, "mode": mode, "run": way, **fused[mode], **times}
             )
             self.say(f"{phase} {batch * length}, {mode}, {way}: {times['median']:.0f} us")
+
+    def count_sites(self, mode, did):
+        text = f"{did['fused']} fused calls a step, {did['fallback']} not fused"
+        if "pass_sites" in did:
+            text += (
+                f"; the pass fused {did['pass_fused']} of {did['pass_sites']} all-reduces in "
+                f"{did['pass_graphs']} graphs (graphs from a cache aren't counted)"
+            )
+        return text
 
     def count_allocations(self):
         return torch.cuda.memory_stats()["num_device_alloc"] if self.on_gpu else 0
 
     def make_steps(self, mode, step):
-        """The ways to make a step, warm; and whether Tandem's guard fused in it."""
+        """The ways to make a step, warm; and what Tandem did in it: ``fused`` and
+        ``fallback`` are calls of its op on either side of the guard, ``pass_fused`` and
+        ``pass_sites`` what the pass found in the graphs that it compiled for it."""
+        tandem.torch.clear_reports()
         run = functools.partial(step, self.chain_of(mode), self.layer_of(mode))
-        before = self.group.counters()["fused"]
+        before = self.group.counters()
         run()
-        made = {"fused": self.group.counters()["fused"] > before, "eager": run}
+        after = self.group.counters()
+        did = {name: after[name] - before[name] for name in ("fused", "fallback")}
+        if mode == "compile+pass":
+            reports = tandem.torch.reports()
+            did["pass_graphs"] = len(reports)
+            did["pass_sites"] = sum(len(report.sites) for report in reports)
+            did["pass_fused"] = sum(report.fused for report in reports)
+        made = {"fused": did, "eager": run}
         if self.on_gpu:
             run()
             made["graph"] = measure.Captured(run)

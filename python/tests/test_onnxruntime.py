@@ -438,6 +438,31 @@ def test_spellings(tmp_path):
             assert (counts["fused"], counts["all_reduce"]) == (fusions, 8 - fusions)
 
 
+def test_a_spelling_that_stays_in_bodies(tmp_path):
+    """DistCollective, which ONNX Runtime refuses, in function bodies alone."""
+    name = "tp2_glm4_f32"
+    models = [str(tmp_path / f"op.rank{rank}.onnx") for rank in range(2)]
+    for rank in range(2):
+        model = onnx.load(MODELS / f"{name}.rank{rank}.onnx")
+        for node in model.graph.node:
+            if node.op_type == "AllReduce":
+                node.op_type, node.domain = "DistCollective", ""
+                for key, value in {"collective_operation": "all_reduce", "reduce_op": "sum"}.items():
+                    node.attribute.append(onnx.helper.make_attribute(key, value))
+        onnx.save(model, tmp_path / "plain.onnx")
+        fuse(tmp_path / "plain.onnx", models[rank], "--onnx-guard=op")
+    feeds = [feeds_of(name, rank)[:1] for rank in range(2)]
+    for rank, result in enumerate(run_ranks(models, feeds)):
+        difference = numpy.abs(result.outputs[0]["logits"] - feeds[rank][0]["logits_full_model"])
+        assert difference.max() <= TOLERANCE
+    fuse(tmp_path / "plain.onnx", tmp_path / "if.onnx")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ort.register(options, rank=0, world=2)
+    with pytest.raises(Exception, match="No Op registered for DistCollective"):
+        onnxruntime.InferenceSession(tmp_path / "if.onnx", options)
+
+
 @pytest.mark.parametrize(
     "op, domain, attributes, message",
     [

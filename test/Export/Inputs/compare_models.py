@@ -79,7 +79,7 @@ def is_kept(a, b):
     """Whether `b` has the denotations of `a`, of a type that may have got a shape."""
     if not isinstance(a, tuple):
         return a == b
-    return not a or (len(a) == len(b) and all(map(is_kept, a, b)))
+    return len(a) <= len(b) and all(map(is_kept, a, b))
 
 
 def exact_type(t):

@@ -191,6 +191,7 @@ void GraphExporter::writeModelFields() {
       model.mutable_configuration()->Swap(parsed.mutable_configuration());
     }
   }
+  usualExtra = text("node_extra").str();
   if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
     for (NamedAttribute entry : imports) {
       auto number = dyn_cast<IntegerAttr>(entry.getValue());
@@ -693,9 +694,12 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
 }
 
 bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
-  auto extras = op.getAttrOfType<StringAttr>("tandem.extra");
-  return !extras || addNodeExtras(extras.getValue(), node) ||
-         fail(op, "attribute 'tandem.extra' is not part of a serialized node");
+  auto own = op.getAttrOfType<StringAttr>("tandem.extra");
+  StringRef extras = own ? own.getValue() : StringRef(usualExtra);
+  return extras.empty() || addNodeExtras(extras, node) ||
+         fail(op, Twine(own ? "attribute 'tandem.extra'"
+                            : "'node_extra' of the module's 'tandem.onnx'") +
+                      " is not part of a serialized node");
 }
 
 /// What `name` stands for at the place where `block` is being written; empty if

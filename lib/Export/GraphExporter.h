@@ -126,6 +126,8 @@ private:
 
   ModuleOp module;
   ::tandem_onnx::ModelProto &model;
+  /// What a node has whose op has no tandem.extra.
+  std::string usualExtra;
   const OnnxExportOptions &options;
   ProtoConverter converter;
   std::unique_ptr<TandemOpWriter> tandemOps;

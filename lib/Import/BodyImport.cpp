@@ -98,7 +98,7 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
 }
 
 /// What the exporter needs of a body beside its nodes.
-DictionaryAttr GraphImporter::bodyAttributes(const Scope &scope,
+DictionaryAttr GraphImporter::bodyAttributes(Scope &scope,
                                              const GraphProto &graph) {
   NamedAttrList attributes;
   if (!graph.name().empty())
@@ -121,7 +121,7 @@ DictionaryAttr GraphImporter::bodyAttributes(const Scope &scope,
     attributes.set("inputs", builder.getArrayAttr(inputs));
   if (hasDims)
     attributes.set("dim_params", builder.getArrayAttr(dims));
-  if (DictionaryAttr declared = declaredValues(graph))
+  if (DictionaryAttr declared = declaredValues(scope, graph))
     attributes.set("value_info", declared);
   if (std::string extra = graphExtras(graph, /*isBody=*/true); !extra.empty())
     attributes.set("extra", builder.getStringAttr(extra));

@@ -175,13 +175,13 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
       continue;
     }
     slot->info = infoOf(sparse);
+    StringAttr nameAttr = builder.getStringAttr(name);
+    scope.initializers.add(nameAttr, slot->declared);
     Attributes attributes;
     attributes.emplace_back(sparseName, value);
     attributes.emplace_back(initializerName, unit);
-    attributes.emplace_back(
-        outputsName, builder.getArrayAttr({builder.getStringAttr(name)}));
-    Location location =
-        NameLoc::get(builder.getStringAttr(name), scope.callLocation);
+    attributes.emplace_back(outputsName, builder.getArrayAttr({nameAttr}));
+    Location location = NameLoc::get(nameAttr, scope.callLocation);
     slot->value =
         createOp(scope, location, constantOp, info.type, {}, attributes)
             ->getResult(0);
@@ -211,14 +211,13 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
     }
     slot->info = infoOf(tensor);
     rememberElements(slot->info, tensor, info);
+    StringAttr name = builder.getStringAttr(tensor.name());
+    scope.initializers.add(name, slot->declared);
     Attributes attributes;
     attributes.emplace_back(initializerName, unit);
-    attributes.emplace_back(
-        outputsName,
-        builder.getArrayAttr({builder.getStringAttr(tensor.name())}));
+    attributes.emplace_back(outputsName, builder.getArrayAttr({name}));
     attributes.emplace_back(valueName, value);
-    Location location =
-        NameLoc::get(builder.getStringAttr(tensor.name()), scope.callLocation);
+    Location location = NameLoc::get(name, scope.callLocation);
     slot->value =
         createOp(scope, location, constantOp, info.type, {}, attributes)
             ->getResult(0);

@@ -157,6 +157,16 @@ bool GraphImporter::checkVersions() {
   return addOpsets(model.opset_import(), "the model");
 }
 
+bool GraphImporter::hasEmptyDocStrings() const {
+  const auto &nodes = model.graph().node();
+  return 2 * llvm::count_if(nodes,
+                            [](const NodeProto &node) {
+                              return node.has_doc_string() &&
+                                     node.doc_string().empty();
+                            }) >
+         nodes.size();
+}
+
 DictionaryAttr GraphImporter::modelAttributes() {
   NamedAttrList attributes;
   attributes.set("ir_version", builder.getI64IntegerAttr(model.ir_version()));
@@ -191,8 +201,10 @@ DictionaryAttr GraphImporter::modelAttributes() {
   addString("doc_string", model.doc_string());
   addString("graph_name", model.graph().name());
   addString("graph_doc_string", model.graph().doc_string());
-  if (DictionaryAttr declared = declaredValues(model.graph()))
+  if (declared)
     attributes.set("value_info", declared);
+  if (!usualExtra.empty())
+    attributes.set("node_extra", builder.getStringAttr(usualExtra));
   if (!dimNames.empty())
     attributes.set("dim_names", builder.getDictionaryAttr(dimNames));
   if (model.has_model_version())
@@ -225,44 +237,25 @@ DictionaryAttr GraphImporter::modelAttributes() {
 /// Which values of `graph` have a value_info, for the exporter. Most graphs
 /// declare all of a kind or none, so it is the kinds that are mostly declared
 /// and the names of those values that differ. Null if all are declared.
-DictionaryAttr GraphImporter::declaredValues(const GraphProto &graph) {
-  llvm::StringSet<> declared, outputs;
-  for (const ValueInfoProto &info : graph.value_info())
-    if (info.has_type())
-      declared.insert(info.name());
-  for (const ValueInfoProto &output : graph.output())
-    outputs.insert(output.name());
-  struct Kind {
-    StringRef name;
-    SmallVector<StringRef> with, without;
-  };
-  Kind kinds[] = {
-      {"values", {}, {}}, {"constants", {}, {}}, {"initializers", {}, {}}};
-  auto add = [&](Kind &kind, StringRef name) {
-    if (!name.empty() && !outputs.contains(name))
-      (declared.contains(name) ? kind.with : kind.without).push_back(name);
-  };
-  for (const NodeProto &node : graph.node())
-    for (const std::string &output : node.output())
-      add(kinds[node.op_type() == "Constant" && node.domain().empty()], output);
-  llvm::StringSet<> inputs;
-  for (const ValueInfoProto &input : graph.input())
-    inputs.insert(input.name());
-  for (const TensorProto &tensor : graph.initializer())
-    if (!inputs.contains(tensor.name()))
-      add(kinds[2], tensor.name());
-  for (const auto &sparse : graph.sparse_initializer())
-    add(kinds[2], sparse.values().name());
-
+DictionaryAttr GraphImporter::declaredValues(Scope &scope,
+                                             const GraphProto &graph) {
+  llvm::SmallDenseSet<StringAttr, 8> interface;
+  for (const auto *values : {&graph.input(), &graph.output()})
+    for (const ValueInfoProto &value : *values)
+      interface.insert(builder.getStringAttr(value.name()));
   SmallVector<Attribute> names, exceptions;
   bool isComplete = true;
-  for (const Kind &kind : kinds) {
-    bool isDeclared = kind.with.size() >= kind.without.size();
-    isComplete &= kind.without.empty();
+  for (ValueNames *values :
+       {&scope.values, &scope.constants, &scope.initializers}) {
+    for (auto *list : {&values->declared, &values->others})
+      llvm::erase_if(*list,
+                     [&](StringAttr name) { return interface.contains(name); });
+    bool isDeclared = values->declared.size() >= values->others.size();
+    isComplete &= values->others.empty();
     if (isDeclared)
-      names.push_back(builder.getStringAttr(kind.name));
-    for (StringRef name : isDeclared ? kind.without : kind.with)
-      exceptions.push_back(builder.getStringAttr(name));
+      names.push_back(builder.getStringAttr(values->kind));
+    llvm::append_range(exceptions,
+                       isDeclared ? values->others : values->declared);
   }
   if (isComplete)
     return {};
@@ -276,6 +269,8 @@ DictionaryAttr GraphImporter::declaredValues(const GraphProto &graph) {
 OwningOpRef<ModuleOp> GraphImporter::run() {
   if (!checkVersions() || !collectFunctions())
     return nullptr;
+  if (hasEmptyDocStrings())
+    usualExtra = kEmptyDocString;
   Location location = FileLineColLoc::get(fileName, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   auto function =
@@ -369,6 +364,7 @@ void GraphImporter::importMain(func::FuncOp function) {
   importNodes(scope, graph.node());
   if (failedBudget)
     return;
+  declared = declaredValues(scope, graph);
 
   SmallVector<Value> results;
   SmallVector<Type> resultTypes;
@@ -407,7 +403,7 @@ Slot *GraphImporter::slotFor(Scope &scope, StringRef name) {
   auto [entry, isNew] =
       scope.names.try_emplace(llvm::CachedHashStringRef(name), nullptr);
   if (isNew) {
-    entry->second = &scope.slots.emplace_back();
+    entry->second = new (scope.slots.Allocate()) Slot();
     entry->second->owner = &scope;
     entry->second->name = name;
   }

@@ -22,6 +22,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Allocator.h"
 
 #include <deque>
 #include <vector>
@@ -89,6 +90,9 @@ struct Slot {
   const ::tandem_onnx::TypeProto *declared = nullptr;
   /// An optional input of a function that its caller leaves out.
   bool isAbsent = false;
+  /// The name in the module, once the node is there; null if it is that of the
+  /// graph.
+  StringAttr nameAttr;
   Value value;
   ValueInfo info;
 };
@@ -100,6 +104,17 @@ using CallAttributes = llvm::StringMap<const ::tandem_onnx::AttributeProto *>;
 struct BlockState {
   Block *block = nullptr;
   Value noValue;
+};
+
+/// The names of one kind of values, by whether the graph declares their types.
+struct ValueNames {
+  StringRef kind;
+  std::vector<StringAttr> declared, others;
+
+  explicit ValueNames(StringRef kind) : kind(kind) {}
+  void add(StringAttr name, bool isDeclared) {
+    (isDeclared ? declared : others).push_back(name);
+  }
 };
 
 /// The names of one graph.
@@ -122,7 +137,9 @@ struct Scope {
   llvm::DenseMap<llvm::CachedHashStringRef, Slot *> names;
   /// Names that the values of a function body take in the caller.
   llvm::DenseMap<StringRef, StringRef> renamed;
-  std::deque<Slot> slots;
+  llvm::SpecificBumpPtrAllocator<Slot> slots;
+  ValueNames values{"values"}, constants{"constants"},
+      initializers{"initializers"};
   BlockState *target = nullptr;
   unsigned depth = 0;
 
@@ -196,7 +213,10 @@ private:
                  const Twine &owner);
   bool collectFunctions();
   DictionaryAttr modelAttributes();
-  DictionaryAttr declaredValues(const GraphProto &graph);
+  DictionaryAttr declaredValues(Scope &scope, const GraphProto &graph);
+  /// Whether most nodes of the model have an empty doc_string and no other
+  /// documentation.
+  bool hasEmptyDocStrings() const;
   void importMain(func::FuncOp function);
   const OpKind &kindOf(const NodeProto &node);
 
@@ -226,6 +246,18 @@ private:
   void importInitializers(Scope &scope, const GraphProto &graph,
                           const llvm::StringSet<> &skip);
   void importNodes(Scope &scope, const Nodes &nodes);
+  /// Imports nodes as long as each uses only what comes before it. Returns the
+  /// number of the first that does not.
+  int64_t importSortedNodes(Scope &scope, const Nodes &nodes);
+  /// Imports the nodes from `first` on, which may come in any order.
+  void importUnsortedNodes(Scope &scope, const Nodes &nodes, int64_t first);
+  /// Imports a node, and notes the names of its outputs in `scope`.
+  void importInScope(Scope &scope, const NodeProto &node, int64_t index,
+                     ArrayRef<Slot *> inputs, ArrayRef<Slot *> outputs);
+  /// Whether so much is wrong that the rest is left out.
+  bool hasGivenUp() const {
+    return failedBudget || numErrors > options.maxErrors;
+  }
   /// Puts the nodes into an order in which every value is computed before it is
   /// used, keeping theirs where it is one. `dependencies[i]` of node `users[i]`
   /// must come first. Returns false, after an error, if there is a cycle.
@@ -243,7 +275,7 @@ private:
                                      ArrayRef<ValueInfo> given, bool checkCount,
                                      SmallVectorImpl<ValueInfo> &results);
 
-  DictionaryAttr bodyAttributes(const Scope &scope, const GraphProto &graph);
+  DictionaryAttr bodyAttributes(Scope &scope, const GraphProto &graph);
 
   //===--------------------------------------------------------------------===//
   // Nodes
@@ -331,6 +363,8 @@ private:
   /// Attributes of function bodies with the caller's values.
   std::deque<AttributeProto> substituted;
 
+  /// Which values of the main graph have a value_info; null for all.
+  DictionaryAttr declared;
   /// Names of dims that had to be spelled otherwise.
   SmallVector<NamedAttribute> dimNames;
   llvm::StringMap<int64_t> symbolIds;
@@ -345,6 +379,8 @@ private:
   UnitAttr unit;
   Type noneType, signedInt64;
   StringAttr emptyString;
+  /// What nodes that don't say otherwise have for tandem.extra.
+  StringRef usualExtra;
   /// The dim_params of ops with one result, by their text.
   llvm::StringMap<ArrayAttr> dimParams;
   std::string scratch;

@@ -79,6 +79,8 @@ StringRef ModelFile::text(const RawRange &range) const {
 std::string ModelFile::nodeExtras(const ::tandem_onnx::NodeProto &node) const {
   if (!node.has_doc_string())
     return {};
+  if (node.doc_string().empty())
+    return kEmptyDocString.str();
   std::optional<RawRange> range = decodeRawDescriptor(node.doc_string());
   return range ? readNodeExtras(text(*range)) : std::string();
 }

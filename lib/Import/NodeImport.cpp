@@ -105,8 +105,9 @@ GraphImporter::createOp(Scope &scope, Location location, OperationName name,
     llvm::sort(attributes, byName);
   else
     for (auto at = attributes.begin(); at != attributes.end(); ++at)
-      std::rotate(std::upper_bound(attributes.begin(), at, *at, byName), at,
-                  at + 1);
+      if (at != attributes.begin() && byName(*at, at[-1]))
+        std::rotate(std::upper_bound(attributes.begin(), at, *at, byName), at,
+                    at + 1);
   Operation *op =
       Operation::create(location, name, results, operands,
                         DictionaryAttr::getWithSorted(context, attributes),
@@ -280,14 +281,15 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     outputNames.push_back(outputs[i] ? outputName(scope, outputs[i]->name)
                                      : emptyString);
   }
+  // By name as far as possible, since they will be sorted.
+  if (nodeName)
+    attributes.emplace_back(nodeNameName, nodeName);
   if (ArrayAttr names = dimParamsOf(node.infos))
     attributes.emplace_back(dimParamsName, names);
   if (failedBudget)
     return;
   if (!outputNames.empty())
     attributes.emplace_back(outputsName, builder.getArrayAttr(outputNames));
-  if (nodeName)
-    attributes.emplace_back(nodeNameName, nodeName);
   if (kind.customName) {
     attributes.emplace_back(functionNameName, kind.customName);
     attributes.emplace_back(domainNameName, kind.customDomain);
@@ -296,7 +298,7 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     attributes.emplace_back(overloadName,
                             builder.getStringAttr(proto.overload()));
   if (std::string extras = file.nodeExtras(proto) + attributeExtras(proto);
-      !extras.empty())
+      extras != usualExtra)
     attributes.emplace_back(extraName, builder.getStringAttr(extras));
   SmallVector<Value, 4> operands;
   for (const Slot *slot : inputs)
@@ -307,6 +309,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     if (!outputs[i])
       continue;
     outputs[i]->value = op->getResult(static_cast<unsigned>(i));
+    if (scope.prefix.empty())
+      outputs[i]->nameAttr = cast<StringAttr>(outputNames[i]);
     outputs[i]->info = std::move(node.infos[i]);
   }
 }

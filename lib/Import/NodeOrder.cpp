@@ -115,72 +115,109 @@ bool GraphImporter::sortNodes(
   return false;
 }
 
+void GraphImporter::importInScope(Scope &scope, const NodeProto &node,
+                                  int64_t index, ArrayRef<Slot *> inputs,
+                                  ArrayRef<Slot *> outputs) {
+  importNode(scope, node, index, inputs, outputs);
+  ValueNames &names = node.op_type() == "Constant" && node.domain().empty()
+                          ? scope.constants
+                          : scope.values;
+  for (const Slot *slot : outputs)
+    if (slot)
+      names.add(slot->nameAttr ? slot->nameAttr
+                               : builder.getStringAttr(slot->name),
+                slot->declared);
+}
+
 void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {
+  scope.names.reserve(scope.names.size() + nodes.size());
+  // A name of the graph around may turn out to be one of this graph.
+  int64_t first = scope.parent ? 0 : importSortedNodes(scope, nodes);
+  if (first != nodes.size() && !hasGivenUp())
+    importUnsortedNodes(scope, nodes, first);
+}
+
+int64_t GraphImporter::importSortedNodes(Scope &scope, const Nodes &nodes) {
+  SmallVector<Slot *, 8> inputs, outputs;
+  for (const auto &[position, node] : llvm::enumerate(nodes)) {
+    int64_t index = static_cast<int64_t>(position);
+    if (hasGivenUp())
+      return index;
+    inputs.clear();
+    bool isReady = true;
+    for (const std::string &input : node.input()) {
+      inputs.push_back(input.empty() ? nullptr : lookup(scope, input));
+      isReady &= inputs.back() || input.empty();
+    }
+    collectCaptures(node, [&](StringRef name) {
+      isReady &= lookup(scope, name) != nullptr;
+    });
+    if (!isReady)
+      return index;
+    outputs.clear();
+    for (const std::string &output : node.output())
+      outputs.push_back(output.empty() ? nullptr
+                                       : define(scope, output, index));
+    importInScope(scope, node, index, inputs, outputs);
+  }
+  return nodes.size();
+}
+
+void GraphImporter::importUnsortedNodes(Scope &scope, const Nodes &nodes,
+                                        int64_t first) {
   // Definitions first, because nodes may come in any order.
+  size_t count = static_cast<size_t>(nodes.size() - first);
   std::vector<Slot *> outputs, inputs;
   std::vector<size_t> firstOutput, firstInput;
-  outputs.reserve(nodes.size());
-  firstOutput.reserve(nodes.size() + 1);
-  firstInput.reserve(nodes.size() + 1);
-  scope.names.reserve(scope.names.size() + nodes.size());
-  for (const auto &[index, node] : llvm::enumerate(nodes)) {
+  outputs.reserve(count);
+  firstOutput.reserve(count + 1);
+  firstInput.reserve(count + 1);
+  for (int64_t index = first, e = nodes.size(); index != e; ++index) {
     firstOutput.push_back(outputs.size());
-    for (const std::string &output : node.output())
-      outputs.push_back(
-          output.empty() ? nullptr
-                         : define(scope, output, static_cast<int64_t>(index)));
+    for (const std::string &output : nodes[static_cast<int>(index)].output())
+      outputs.push_back(output.empty() ? nullptr
+                                       : define(scope, output, index));
   }
   firstOutput.push_back(outputs.size());
 
-  inputs.reserve(3 * static_cast<size_t>(nodes.size()));
+  inputs.reserve(3 * count);
+  std::vector<std::pair<int64_t, int64_t>> dependencies;
   bool isSorted = true;
-  auto isLocal = [&](const Slot *slot) {
-    return slot && slot->owner == &scope && slot->definition >= 0;
+  auto depend = [&](int64_t user, const Slot *slot) {
+    if (!slot || slot->owner != &scope || slot->definition < first)
+      return;
+    dependencies.emplace_back(user, slot->definition);
+    isSorted &= slot->definition < user;
   };
-  for (const auto &[index, node] : llvm::enumerate(nodes)) {
+  for (int64_t index = first, e = nodes.size(); index != e; ++index) {
+    const NodeProto &node = nodes[static_cast<int>(index)];
     firstInput.push_back(inputs.size());
-    int64_t user = static_cast<int64_t>(index);
     for (const auto &[position, input] : llvm::enumerate(node.input())) {
       Slot *slot = input.empty() ? nullptr : lookup(scope, input);
       inputs.push_back(slot);
-      isSorted &= !isLocal(slot) || slot->definition < user;
+      depend(index, slot);
       if (!slot && !input.empty() && mayReport())
         emitError(
             FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1))
-            << describe(node, user, kindOf(node).spelling, scope) << ": input "
+            << describe(node, index, kindOf(node).spelling, scope) << ": input "
             << position << " '" << input << "' is not defined anywhere";
     }
-    collectCaptures(node, [&](StringRef name) {
-      Slot *slot = lookup(scope, name);
-      isSorted &= !isLocal(slot) || slot->definition < user;
-    });
+    collectCaptures(
+        node, [&](StringRef name) { depend(index, lookup(scope, name)); });
   }
   firstInput.push_back(inputs.size());
 
   std::vector<int64_t> order;
-  if (!isSorted) {
-    std::vector<std::pair<int64_t, int64_t>> dependencies;
-    for (int64_t user = 0, e = nodes.size(); user != e; ++user) {
-      for (size_t i = firstInput[user]; i != firstInput[user + 1]; ++i)
-        if (isLocal(inputs[i]))
-          dependencies.emplace_back(user, inputs[i]->definition);
-      collectCaptures(nodes[static_cast<int>(user)], [&](StringRef name) {
-        if (Slot *slot = lookup(scope, name); isLocal(slot))
-          dependencies.emplace_back(user, slot->definition);
-      });
-    }
-    if (!sortNodes(scope, nodes, dependencies, order))
-      return;
-  }
-  for (int64_t i = 0, e = nodes.size(); i != e; ++i) {
-    int64_t index = isSorted ? i : order[i];
-    if (failedBudget || numErrors > options.maxErrors)
-      return;
-    importNode(
-        scope, nodes[static_cast<int>(index)], index,
-        ArrayRef<Slot *>(inputs).slice(
-            firstInput[index], firstInput[index + 1] - firstInput[index]),
-        ArrayRef<Slot *>(outputs).slice(
-            firstOutput[index], firstOutput[index + 1] - firstOutput[index]));
+  if (!isSorted && !sortNodes(scope, nodes, dependencies, order))
+    return;
+  auto of = [&](ArrayRef<Slot *> slots, ArrayRef<size_t> starts, size_t at) {
+    return slots.slice(starts[at], starts[at + 1] - starts[at]);
+  };
+  for (int64_t i = first, e = nodes.size(); i != e && !hasGivenUp(); ++i) {
+    // The nodes before `first` come first in any order.
+    int64_t index = isSorted ? i : order[static_cast<size_t>(i)];
+    size_t at = static_cast<size_t>(index - first);
+    importInScope(scope, nodes[static_cast<int>(index)], index,
+                  of(inputs, firstInput, at), of(outputs, firstOutput, at));
   }
 }

@@ -197,8 +197,13 @@ void appendVarint(std::string &out, uint64_t value) {
 
 /// Reads a varint in [position, end) of `bytes`. Returns false when it is cut
 /// off or longer than ten bytes.
-bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
-                uint64_t &value) {
+inline bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
+                       uint64_t &value) {
+  // Nearly all have one byte.
+  if (LLVM_LIKELY(position < end && bytes[position] < 0x80)) {
+    value = bytes[position++];
+    return true;
+  }
   value = 0;
   for (unsigned shift = 0; shift < 70; shift += 7) {
     if (position == end)
@@ -347,6 +352,11 @@ private:
         position += length;
         continue;
       }
+      // Many exporters give every node an empty doc_string, which can stay.
+      bool isEmptyDoc = message == Message::Node && field == kNodeDocField &&
+                        length == 0 && !hasExtras;
+      if (isEmptyDoc)
+        continue;
       if (isDropped(message, static_cast<uint32_t>(field))) {
         position += length;
         delta -= static_cast<int64_t>(position - start);

@@ -51,11 +51,14 @@ struct KeptRanges {
 /// `skeleton`, with every raw_data replaced by a descriptor. Documentation,
 /// metadata and device configurations of a node, which can be most of a file,
 /// are left out, too: its doc_string becomes a descriptor of the whole node,
-/// from which `readNodeExtras` gets them. Returns false on malformed input and
-/// then sets `error` to one sentence that names the message, its index and the
-/// byte.
+/// from which `readNodeExtras` gets them, unless an empty doc_string, which
+/// stays, is all there is. Returns false on malformed input and then sets
+/// `error` to one sentence that names the message, its index and the byte.
 bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error,
                KeptRanges *kept = nullptr);
+
+/// An empty doc_string as a serialized field of a NodeProto.
+constexpr auto kEmptyDocString = llvm::StringLiteral::withInnerNUL("2\0");
 
 /// The fields of the serialized NodeProto `node` that the skeleton lacks, one
 /// behind the other, as they stand there.

@@ -63,18 +63,49 @@ def measure(command, runs):
     }, samples[-1][3]
 
 
-def stage_milliseconds(fusion_opt, model, runs):
-    """The median milliseconds of each stage by MLIR's own timers."""
-    stages = {}
+def stage_milliseconds(fusion_opt, model):
+    """The milliseconds of each stage of one process, by MLIR's own timers."""
+    *_, text = run_once(
+        [fusion_opt, model, "-o", "/dev/null", "--mlir-timing",
+         "--mlir-timing-display=list"]
+    )
+    return {
+        match[2].strip(): float(match[1]) * 1e3
+        for match in re.finditer(r"^\s*([\d.]+) \(\s*[\d.]+%\)\s+(\S.*)$",
+                                 text, re.MULTILINE)
+    }
+
+
+def parse_milliseconds(parse_onnx, model, environment=None):
+    """The milliseconds of a plain parse, the first in its process: a second one
+    would find its memory ready."""
+    return float(subprocess.run([parse_onnx, model, "1"], check=True,
+                                capture_output=True, text=True,
+                                env=environment).stdout)
+
+
+def measure_stages(fusion_opt, parse_onnx, model, runs):
+    """Medians of the stages, of a plain parse on large pages, which fusion-opt
+    asks for as well, and on small ones, and of the import's share of the parse
+    on large pages that ran right before it: a machine's speed may change
+    between two runs, but less between neighbours."""
+    large_pages = dict(os.environ, GLIBC_TUNABLES="glibc.malloc.hugetlb=1:"
+                       "glibc.malloc.top_pad=67108864")
+    samples = []
     for _ in range(runs):
-        *_, text = run_once(
-            [fusion_opt, model, "-o", "/dev/null", "--mlir-timing",
-             "--mlir-timing-display=list"]
-        )
-        for match in re.finditer(r"^\s*([\d.]+) \(\s*[\d.]+%\)\s+(\S.*)$", text,
-                                 re.MULTILINE):
-            stages.setdefault(match[2].strip(), []).append(float(match[1]) * 1e3)
-    return {name: statistics.median(times) for name, times in stages.items()}
+        parse = parse_milliseconds(parse_onnx, model, large_pages)
+        stages = stage_milliseconds(fusion_opt, model)
+        small = parse_milliseconds(parse_onnx, model)
+        samples.append((stages, parse, small, stages["Import"] / parse))
+    return {
+        "stages_ms": {name: statistics.median(s[0][name] for s in samples)
+                      for name in samples[0][0]},
+        "protobuf_parse_ms": statistics.median(s[1] for s in samples),
+        "protobuf_parse_small_pages_ms":
+            statistics.median(s[2] for s in samples),
+        "import_over_parse": statistics.median(s[3] for s in samples),
+        "import_over_parse_all": sorted(round(s[3], 2) for s in samples),
+    }
 
 
 def main():
@@ -128,29 +159,17 @@ def main():
               f"{sample['cpu_seconds']:>8.3f}{sample['mib']:>6.0f}"
               f"{micros:>9.2f}{kib:>9.2f}  {sample['summary']}")
 
-    # The first parse of a process, as fusion-opt's is: a second one finds its
-    # memory ready. And with large pages, as fusion-opt asks for them.
-    large_pages = dict(os.environ, GLIBC_TUNABLES="glibc.malloc.hugetlb=1:"
-                       "glibc.malloc.top_pad=67108864")
-    parse_plain, parse = (
-        statistics.median(
-            float(subprocess.run([parse_onnx, AIR, "1"], check=True,
-                                 capture_output=True, text=True,
-                                 env=environment).stdout)
-            for _ in range(args.runs))
-        for environment in (None, large_pages))
-    stages = stage_milliseconds(fusion_opt, AIR, args.runs)
-    result["stages_ms"] = stages
-    result["protobuf_parse_ms"] = parse
-    result["protobuf_parse_small_pages_ms"] = parse_plain
+    result.update(measure_stages(fusion_opt, parse_onnx, AIR,
+                                 max(args.runs, 25)))
     print("\nstages of GLM-4.5-Air x 1, milliseconds")
-    for name, value in stages.items():
+    for name, value in result["stages_ms"].items():
         print(f"  {name:<24}{value:>8.1f}")
-    print(f"  {'(a plain parse)':<24}{parse:>8.1f}")
-    print(f"  {'(with small pages)':<24}{parse_plain:>8.1f}")
-    if "Import" in stages:
-        result["import_over_parse"] = stages["Import"] / parse
-        print(f"\nimport stage / plain parse: {result['import_over_parse']:.1f}")
+    print(f"  {'(a plain parse)':<24}{result['protobuf_parse_ms']:>8.1f}")
+    print(f"  {'(with small pages)':<24}"
+          f"{result['protobuf_parse_small_pages_ms']:>8.1f}")
+    ratios = result["import_over_parse_all"]
+    print(f"\nimport stage / plain parse: {result['import_over_parse']:.1f} "
+          f"(median of {len(ratios)} pairs; {ratios[0]} to {ratios[-1]})")
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
         print(f"written: {args.json}")

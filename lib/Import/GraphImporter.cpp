@@ -158,13 +158,7 @@ bool GraphImporter::checkVersions() {
 }
 
 bool GraphImporter::hasEmptyDocStrings() const {
-  const auto &nodes = model.graph().node();
-  return 2 * llvm::count_if(nodes,
-                            [](const NodeProto &node) {
-                              return node.has_doc_string() &&
-                                     node.doc_string().empty();
-                            }) >
-         nodes.size();
+  return 2 * file.numEmptyDocStrings() > file.numNodes();
 }
 
 DictionaryAttr GraphImporter::modelAttributes() {
@@ -288,6 +282,8 @@ OwningOpRef<ModuleOp> GraphImporter::run() {
 
 void GraphImporter::importMain(func::FuncOp function) {
   const GraphProto &graph = model.graph();
+  // Scopes refer to what is read.
+  NodeReader nodes(file);
   Scope scope(function.getLoc());
   BlockState target;
   target.block = new Block();
@@ -298,7 +294,7 @@ void GraphImporter::importMain(func::FuncOp function) {
   for (const TensorProto &tensor : graph.initializer())
     initializers.try_emplace(tensor.name(), &tensor);
   scope.names.reserve(graph.value_info_size() + graph.initializer_size() +
-                      graph.node_size());
+                      file.numNodes());
   declare(scope, graph.value_info());
   declare(scope, graph.output());
 
@@ -361,7 +357,7 @@ void GraphImporter::importMain(func::FuncOp function) {
   }
 
   importInitializers(scope, graph, defaults);
-  importNodes(scope, graph.node());
+  importNodes(scope, nodes);
   if (failedBudget)
     return;
   declared = declaredValues(scope, graph);

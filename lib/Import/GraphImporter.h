@@ -11,6 +11,7 @@
 
 #include "ExternalData.h"
 #include "ModelFile.h"
+#include "NodeReader.h"
 #include "ShapeInference.h"
 #include "TensorData.h"
 
@@ -90,8 +91,7 @@ struct Slot {
   const ::tandem_onnx::TypeProto *declared = nullptr;
   /// An optional input of a function that its caller leaves out.
   bool isAbsent = false;
-  /// The name in the module, once the node is there; null if it is that of the
-  /// graph.
+  /// The name, where there is an attribute of it.
   StringAttr nameAttr;
   Value value;
   ValueInfo info;
@@ -246,11 +246,18 @@ private:
   void importInitializers(Scope &scope, const GraphProto &graph,
                           const llvm::StringSet<> &skip);
   void importNodes(Scope &scope, const Nodes &nodes);
+  /// Imports the main graph's nodes.
+  void importNodes(Scope &scope, NodeReader &nodes);
   /// Imports nodes as long as each uses only what comes before it. Returns the
-  /// number of the first that does not.
-  int64_t importSortedNodes(Scope &scope, const Nodes &nodes);
-  /// Imports the nodes from `first` on, which may come in any order.
-  void importUnsortedNodes(Scope &scope, const Nodes &nodes, int64_t first);
+  /// number of the first that does not, or null, or after too many errors.
+  /// `keepsNames`: the names in the nodes stay as long as the scope.
+  int64_t importSortedNodes(Scope &scope, int64_t count,
+                            llvm::function_ref<const NodeProto *(int64_t)> read,
+                            bool keepsNames);
+  /// Imports the rest of the nodes, those from `first` on, which may come in
+  /// any order.
+  void importUnsortedNodes(Scope &scope, ArrayRef<const NodeProto *> nodes,
+                           int64_t first);
   /// Imports a node, and notes the names of its outputs in `scope`.
   void importInScope(Scope &scope, const NodeProto &node, int64_t index,
                      ArrayRef<Slot *> inputs, ArrayRef<Slot *> outputs);
@@ -258,10 +265,12 @@ private:
   bool hasGivenUp() const {
     return failedBudget || numErrors > options.maxErrors;
   }
-  /// Puts the nodes into an order in which every value is computed before it is
-  /// used, keeping theirs where it is one. `dependencies[i]` of node `users[i]`
-  /// must come first. Returns false, after an error, if there is a cycle.
-  bool sortNodes(const Scope &scope, const Nodes &nodes,
+  /// Puts the nodes, the first of which is number `first` of the graph, into an
+  /// order in which every value is computed before it is used, keeping theirs
+  /// where it is one. Of a dependency, the second node must come first. Returns
+  /// false, after an error, if there is a cycle.
+  bool sortNodes(const Scope &scope, ArrayRef<const NodeProto *> nodes,
+                 int64_t first,
                  ArrayRef<std::pair<int64_t, int64_t>> dependencies,
                  std::vector<int64_t> &order);
   void collectCaptures(const NodeProto &node,

@@ -76,6 +76,13 @@ StringRef ModelFile::text(const RawRange &range) const {
   return StringRef(bytes->getBufferStart() + range.offset, range.size);
 }
 
+StringRef ModelFile::nodeBytes(int64_t index) const {
+  const NodeRange &node = kept.nodes[static_cast<size_t>(index)];
+  return node.isInFile ? text(node.range)
+                       : StringRef(kept.nodeText)
+                             .substr(node.range.offset, node.range.size);
+}
+
 std::string ModelFile::nodeExtras(const ::tandem_onnx::NodeProto &node) const {
   if (!node.has_doc_string())
     return {};

@@ -24,7 +24,8 @@ namespace mlir::tandem::onnx {
 
 /// A parsed model together with the bytes it came from. Raw tensor data is
 /// never copied: the message's raw_data fields hold descriptors, which
-/// `rawData` turns into the bytes of the buffer.
+/// `rawData` turns into the bytes of the buffer. Nodes of the main graph are
+/// not in the message; a NodeReader parses them.
 class ModelFile {
 public:
   /// Parses `buffer`. Returns null and sets `error` to one sentence on
@@ -42,6 +43,18 @@ public:
   /// Documentation, metadata and device configurations of a node, as serialized
   /// fields of it; empty if it has none.
   std::string nodeExtras(const ::tandem_onnx::NodeProto &node) const;
+
+  int64_t numNodes() const { return static_cast<int64_t>(kept.nodes.size()); }
+
+  /// The node `index` of the main graph, serialized. Valid while the ModelFile
+  /// is.
+  llvm::StringRef nodeBytes(int64_t index) const;
+
+  /// How many nodes of the main graph have an empty doc_string and no other
+  /// documentation.
+  int64_t numEmptyDocStrings() const {
+    return static_cast<int64_t>(kept.numEmptyDocStrings);
+  }
 
   /// The serialized function `index` of the model. Valid while `buffer()` is
   /// held.

@@ -278,8 +278,12 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     if (!finishOutput(node, i))
       return abandon(node);
     resultTypes.push_back(typeOf(node.infos[i]));
-    outputNames.push_back(outputs[i] ? outputName(scope, outputs[i]->name)
-                                     : emptyString);
+    if (!outputs[i])
+      outputNames.push_back(emptyString);
+    else if (outputs[i]->nameAttr && scope.prefix.empty())
+      outputNames.push_back(outputs[i]->nameAttr);
+    else
+      outputNames.push_back(outputName(scope, outputs[i]->name));
   }
   // By name as far as possible, since they will be sorted.
   if (nodeName)

@@ -52,10 +52,10 @@ void GraphImporter::collectGraphCaptures(
 }
 
 bool GraphImporter::sortNodes(
-    const Scope &scope, const Nodes &nodes,
+    const Scope &scope, ArrayRef<const NodeProto *> nodes, int64_t first,
     ArrayRef<std::pair<int64_t, int64_t>> dependencies,
     std::vector<int64_t> &order) {
-  int64_t count = nodes.size();
+  int64_t count = static_cast<int64_t>(nodes.size());
   // users[firstUser[i] .. firstUser[i + 1]) wait for node i.
   std::vector<size_t> firstUser(count + 1, 0);
   std::vector<int64_t> users(dependencies.size()), waitsFor(count, 0);
@@ -104,9 +104,9 @@ bool GraphImporter::sortNodes(
   std::string names;
   ArrayRef<int64_t> cycle = ArrayRef<int64_t>(path).drop_front(step[node]);
   for (int64_t member : cycle.take_front(8))
-    names += (names.empty() ? "" : ", ") + describe(nodes[member], member,
-                                                    nodes[member].op_type(),
-                                                    Scope(scope.callLocation));
+    names += (names.empty() ? "" : ", ") +
+             describe(*nodes[member], first + member, nodes[member]->op_type(),
+                      Scope(scope.callLocation));
   if (cycle.size() > 8)
     names += ", ...";
   graphError(scope, "the graph has a cycle of " + Twine(cycle.size()) +
@@ -131,93 +131,126 @@ void GraphImporter::importInScope(Scope &scope, const NodeProto &node,
 
 void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {
   scope.names.reserve(scope.names.size() + nodes.size());
+  auto read = [&](int64_t index) { return &nodes[static_cast<int>(index)]; };
   // A name of the graph around may turn out to be one of this graph.
-  int64_t first = scope.parent ? 0 : importSortedNodes(scope, nodes);
-  if (first != nodes.size() && !hasGivenUp())
-    importUnsortedNodes(scope, nodes, first);
+  int64_t first = scope.parent ? 0
+                               : importSortedNodes(scope, nodes.size(), read,
+                                                   /*keepsNames=*/true);
+  std::vector<const NodeProto *> rest;
+  for (int64_t index = first; index != nodes.size(); ++index)
+    rest.push_back(read(index));
+  importUnsortedNodes(scope, rest, first);
 }
 
-int64_t GraphImporter::importSortedNodes(Scope &scope, const Nodes &nodes) {
+void GraphImporter::importNodes(Scope &scope, NodeReader &nodes) {
+  scope.names.reserve(scope.names.size() + nodes.size());
+  int64_t first = importSortedNodes(
+      scope, nodes.size(), [&](int64_t index) { return nodes.read(index); },
+      /*keepsNames=*/false);
+  std::vector<const NodeProto *> rest;
+  for (int64_t index = first; index != nodes.size() && !hasGivenUp(); ++index) {
+    rest.push_back(nodes.readToStay(index));
+    if (!rest.back())
+      return modelError("the file is damaged or not an ONNX model: protobuf "
+                        "cannot parse node #" +
+                        Twine(index));
+  }
+  importUnsortedNodes(scope, rest, first);
+}
+
+int64_t GraphImporter::importSortedNodes(
+    Scope &scope, int64_t count,
+    llvm::function_ref<const NodeProto *(int64_t)> read, bool keepsNames) {
   SmallVector<Slot *, 8> inputs, outputs;
-  for (const auto &[position, node] : llvm::enumerate(nodes)) {
-    int64_t index = static_cast<int64_t>(position);
-    if (hasGivenUp())
+  for (int64_t index = 0; index != count; ++index) {
+    const NodeProto *node = hasGivenUp() ? nullptr : read(index);
+    if (!node)
       return index;
     inputs.clear();
     bool isReady = true;
-    for (const std::string &input : node.input()) {
+    for (const std::string &input : node->input()) {
       inputs.push_back(input.empty() ? nullptr : lookup(scope, input));
       isReady &= inputs.back() || input.empty();
     }
-    collectCaptures(node, [&](StringRef name) {
+    collectCaptures(*node, [&](StringRef name) {
       isReady &= lookup(scope, name) != nullptr;
     });
     if (!isReady)
       return index;
     outputs.clear();
-    for (const std::string &output : node.output())
-      outputs.push_back(output.empty() ? nullptr
-                                       : define(scope, output, index));
-    importInScope(scope, node, index, inputs, outputs);
+    for (const std::string &output : node->output()) {
+      StringAttr name = keepsNames || output.empty()
+                            ? StringAttr()
+                            : builder.getStringAttr(output);
+      outputs.push_back(output.empty()
+                            ? nullptr
+                            : define(scope,
+                                     name ? name.getValue() : StringRef(output),
+                                     index));
+      if (outputs.back() && name)
+        outputs.back()->nameAttr = name;
+    }
+    importInScope(scope, *node, index, inputs, outputs);
   }
-  return nodes.size();
+  return count;
 }
 
-void GraphImporter::importUnsortedNodes(Scope &scope, const Nodes &nodes,
+void GraphImporter::importUnsortedNodes(Scope &scope,
+                                        ArrayRef<const NodeProto *> nodes,
                                         int64_t first) {
   // Definitions first, because nodes may come in any order.
-  size_t count = static_cast<size_t>(nodes.size() - first);
   std::vector<Slot *> outputs, inputs;
   std::vector<size_t> firstOutput, firstInput;
-  outputs.reserve(count);
-  firstOutput.reserve(count + 1);
-  firstInput.reserve(count + 1);
-  for (int64_t index = first, e = nodes.size(); index != e; ++index) {
+  outputs.reserve(nodes.size());
+  firstOutput.reserve(nodes.size() + 1);
+  firstInput.reserve(nodes.size() + 1);
+  for (const auto &[at, node] : llvm::enumerate(nodes)) {
     firstOutput.push_back(outputs.size());
-    for (const std::string &output : nodes[static_cast<int>(index)].output())
-      outputs.push_back(output.empty() ? nullptr
-                                       : define(scope, output, index));
+    for (const std::string &output : node->output())
+      outputs.push_back(
+          output.empty()
+              ? nullptr
+              : define(scope, output, first + static_cast<int64_t>(at)));
   }
   firstOutput.push_back(outputs.size());
 
-  inputs.reserve(3 * count);
+  inputs.reserve(3 * nodes.size());
   std::vector<std::pair<int64_t, int64_t>> dependencies;
   bool isSorted = true;
   auto depend = [&](int64_t user, const Slot *slot) {
     if (!slot || slot->owner != &scope || slot->definition < first)
       return;
-    dependencies.emplace_back(user, slot->definition);
-    isSorted &= slot->definition < user;
+    dependencies.emplace_back(user, slot->definition - first);
+    isSorted &= slot->definition - first < user;
   };
-  for (int64_t index = first, e = nodes.size(); index != e; ++index) {
-    const NodeProto &node = nodes[static_cast<int>(index)];
+  for (const auto &[at, node] : llvm::enumerate(nodes)) {
+    int64_t user = static_cast<int64_t>(at), index = first + user;
     firstInput.push_back(inputs.size());
-    for (const auto &[position, input] : llvm::enumerate(node.input())) {
+    for (const auto &[position, input] : llvm::enumerate(node->input())) {
       Slot *slot = input.empty() ? nullptr : lookup(scope, input);
       inputs.push_back(slot);
-      depend(index, slot);
+      depend(user, slot);
       if (!slot && !input.empty() && mayReport())
         emitError(
             FileLineColLoc::get(fileName, static_cast<unsigned>(index + 1), 1))
-            << describe(node, index, kindOf(node).spelling, scope) << ": input "
-            << position << " '" << input << "' is not defined anywhere";
+            << describe(*node, index, kindOf(*node).spelling, scope)
+            << ": input " << position << " '" << input
+            << "' is not defined anywhere";
     }
-    collectCaptures(
-        node, [&](StringRef name) { depend(index, lookup(scope, name)); });
+    collectCaptures(*node,
+                    [&](StringRef name) { depend(user, lookup(scope, name)); });
   }
   firstInput.push_back(inputs.size());
 
   std::vector<int64_t> order;
-  if (!isSorted && !sortNodes(scope, nodes, dependencies, order))
+  if (!isSorted && !sortNodes(scope, nodes, first, dependencies, order))
     return;
-  auto of = [&](ArrayRef<Slot *> slots, ArrayRef<size_t> starts, size_t at) {
+  auto of = [](ArrayRef<Slot *> slots, ArrayRef<size_t> starts, size_t at) {
     return slots.slice(starts[at], starts[at + 1] - starts[at]);
   };
-  for (int64_t i = first, e = nodes.size(); i != e && !hasGivenUp(); ++i) {
-    // The nodes before `first` come first in any order.
-    int64_t index = isSorted ? i : order[static_cast<size_t>(i)];
-    size_t at = static_cast<size_t>(index - first);
-    importInScope(scope, nodes[static_cast<int>(index)], index,
+  for (size_t i = 0; i != nodes.size() && !hasGivenUp(); ++i) {
+    size_t at = isSorted ? i : static_cast<size_t>(order[i]);
+    importInScope(scope, *nodes[at], first + static_cast<int64_t>(at),
                   of(inputs, firstInput, at), of(outputs, firstOutput, at));
   }
 }

@@ -236,7 +236,9 @@ public:
               .str();
       return false;
     }
-    write(skeleton, delta);
+    skeleton.clear();
+    skeleton.reserve(static_cast<uint64_t>(static_cast<int64_t>(size) + delta));
+    write(0, size, edits, skeleton);
     return true;
   }
 
@@ -295,7 +297,7 @@ private:
     // How many children of each kind came before; kept for errors.
     uint64_t counts[10] = {};
     const uint64_t first = position;
-    bool hasExtras = false;
+    bool hasExtras = false, hasEmptyDoc = false;
     while (position < end) {
       uint64_t start = position;
       uint64_t tag = 0;
@@ -355,8 +357,10 @@ private:
       // Many exporters give every node an empty doc_string, which can stay.
       bool isEmptyDoc = message == Message::Node && field == kNodeDocField &&
                         length == 0 && !hasExtras;
-      if (isEmptyDoc)
+      if (isEmptyDoc) {
+        hasEmptyDoc = true;
         continue;
+      }
       if (isDropped(message, static_cast<uint32_t>(field))) {
         position += length;
         delta -= static_cast<int64_t>(position - start);
@@ -366,7 +370,7 @@ private:
               {start, position - start, end - first, Edit::Node, first});
           delta += static_cast<int64_t>(2 + kRawDescriptorSize);
         } else {
-          edits.push_back({start, position - start, 0, Edit::Drop});
+          drop(start, position);
         }
         continue;
       }
@@ -389,6 +393,20 @@ private:
       }
 
       size_t editIndex = edits.size();
+      if (kept && message == Message::Graph && depth == 1 &&
+          child == Message::Node) {
+        // Of the main graph.
+        int64_t nodeDelta = 0;
+        frames.push_back({child, static_cast<uint32_t>(field), index});
+        if (!scan(position, position + length, child, depth + 1, nodeDelta))
+          return false;
+        frames.pop_back();
+        keepNode(position, position + length, editIndex);
+        position += length;
+        drop(start, position);
+        delta -= static_cast<int64_t>(position - start);
+        continue;
+      }
       edits.push_back({lengthAt, position - lengthAt, length, Edit::Length});
       frames.push_back({child, static_cast<uint32_t>(field), index});
       int64_t childDelta = 0;
@@ -405,32 +423,58 @@ private:
       }
       position += length;
     }
+    if (kept && hasEmptyDoc && !hasExtras && depth == 2 &&
+        frames.front().message == Message::Graph)
+      ++kept->numEmptyDocStrings;
     return true;
   }
 
-  void write(std::string &skeleton, int64_t delta) {
-    skeleton.clear();
-    skeleton.reserve(static_cast<uint64_t>(static_cast<int64_t>(size) + delta));
+  /// Appends the bytes in [position, end) to `out`, with `edits` made.
+  void write(uint64_t position, uint64_t end, llvm::ArrayRef<Edit> edits,
+             std::string &out) {
     const char *bytes = reinterpret_cast<const char *>(begin);
-    uint64_t copied = 0;
     for (const Edit &edit : edits) {
-      skeleton.append(bytes + copied, edit.position - copied);
-      copied = edit.position + edit.skip;
+      out.append(bytes + position, edit.position - position);
+      position = edit.position + edit.skip;
       if (edit.kind == Edit::Length) {
-        appendVarint(skeleton, edit.length);
+        appendVarint(out, edit.length);
       } else if (edit.kind != Edit::Drop) {
         bool isNode = edit.kind == Edit::Node;
         if (isNode)
-          skeleton.push_back(static_cast<char>(kNodeDocField << 3 | 2));
+          out.push_back(static_cast<char>(kNodeDocField << 3 | 2));
         char descriptor[kRawDescriptorSize];
         llvm::support::endian::write64le(
-            descriptor, isNode ? edit.start : copied - edit.length);
+            descriptor, isNode ? edit.start : position - edit.length);
         llvm::support::endian::write64le(descriptor + 8, edit.length);
-        skeleton.push_back(static_cast<char>(kRawDescriptorSize));
-        skeleton.append(descriptor, sizeof(descriptor));
+        out.push_back(static_cast<char>(kRawDescriptorSize));
+        out.append(descriptor, sizeof(descriptor));
       }
     }
-    skeleton.append(bytes + copied, size - copied);
+    out.append(bytes + position, end - position);
+  }
+
+  /// Moves the node in [position, end), whose edits are those from `firstEdit`
+  /// on, from the skeleton to `kept`.
+  void keepNode(uint64_t position, uint64_t end, size_t firstEdit) {
+    if (edits.size() == firstEdit) {
+      kept->nodes.push_back({{position, end - position}, /*isInFile=*/true});
+      return;
+    }
+    uint64_t start = kept->nodeText.size();
+    write(position, end, llvm::ArrayRef<Edit>(edits).drop_front(firstEdit),
+          kept->nodeText);
+    kept->nodes.push_back(
+        {{start, kept->nodeText.size() - start}, /*isInFile=*/false});
+    edits.erase(edits.begin() + static_cast<ptrdiff_t>(firstEdit), edits.end());
+  }
+
+  /// Leaves [position, end) out of the skeleton.
+  void drop(uint64_t position, uint64_t end) {
+    if (!edits.empty() && edits.back().kind == Edit::Drop &&
+        edits.back().position + edits.back().skip == position)
+      edits.back().skip += end - position;
+    else
+      edits.push_back({position, end - position, 0, Edit::Drop});
   }
 
   const uint8_t *begin;

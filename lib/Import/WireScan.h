@@ -38,8 +38,20 @@ constexpr size_t kRawDescriptorSize = 16;
 /// Reads a descriptor back. No value if `bytes` is not one.
 std::optional<RawRange> decodeRawDescriptor(llvm::StringRef bytes);
 
+/// A node of the main graph without what the skeleton lacks: bytes of the file
+/// where that is nothing, of `KeptRanges::nodeText` elsewhere.
+struct NodeRange {
+  RawRange range;
+  bool isInFile = true;
+};
+
 /// What of a model is kept as bytes.
 struct KeptRanges {
+  /// The nodes of the main graph, which are read one by one.
+  std::vector<NodeRange> nodes;
+  std::string nodeText;
+  /// How many of them have an empty doc_string and no other documentation.
+  uint64_t numEmptyDocStrings = 0;
   /// Each FunctionProto, in order.
   std::vector<RawRange> functions;
   /// Fields of the ModelProto that the importer does not read, whole:
@@ -52,8 +64,9 @@ struct KeptRanges {
 /// metadata and device configurations of a node, which can be most of a file,
 /// are left out, too: its doc_string becomes a descriptor of the whole node,
 /// from which `readNodeExtras` gets them, unless an empty doc_string, which
-/// stays, is all there is. Returns false on malformed input and then sets
-/// `error` to one sentence that names the message, its index and the byte.
+/// stays, is all there is. With `kept`, the skeleton has no nodes in the main
+/// graph, either; they are there. Returns false on malformed input and then
+/// sets `error` to one sentence that names the message, its index and the byte.
 bool scanModel(llvm::StringRef file, std::string &skeleton, std::string &error,
                KeptRanges *kept = nullptr);
 

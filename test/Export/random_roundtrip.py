@@ -42,6 +42,7 @@ class Maker:
         self.count = 0
         self.opset = self.r.choice((7, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23))
         self.functions, self.sequences = [], []
+        self.empty_docs = self.r.choice((0, 20, 80, 100))
         self.external = None
 
     def chance(self, percent):
@@ -87,6 +88,9 @@ class Maker:
     def finish(self, node):
         if self.chance(60):
             node.name = self.name()
+        # Most of a model's nodes have an empty doc_string, or most have none.
+        if self.chance(self.empty_docs):
+            node.doc_string = ""
         self.texts(node)
         for attribute in node.attribute:
             if self.chance(10):

@@ -210,6 +210,8 @@ def compare_graphs(a, b, path, report, notes, outer_names=frozenset(), ir_versio
         for field in ("name", "op_type", "overload", "doc_string"):
             if getattr(x, field) != getattr(y, field):
                 here(f"{what}: {field} became '{getattr(y, field)}'")
+        if x.HasField("doc_string") != y.HasField("doc_string"):
+            here(f"{what}: an empty doc_string {'is gone' if x.HasField('doc_string') else 'came up'}")
         for field in ("metadata_props", "device_configurations"):
             if list(getattr(x, field, ())) != list(getattr(y, field, ())):
                 here(f"{what}: {field} became {list(getattr(y, field))}")

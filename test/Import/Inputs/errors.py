@@ -126,6 +126,26 @@ def nested(folder):
     return model.SerializeToString()
 
 
+def damaged_node(nodes):
+    """A model of these serialized nodes; the type in the damaged one cannot be parsed."""
+    damaged = field(1, b"x") + field(2, b"d") + field(4, b"Neg") + field(5, field(1, b"a") + field(14, b"\xff"))
+    neg = field(4, b"Neg")
+    made = {"d": damaged, "x": field(1, b"x") + field(2, b"y") + neg, "u": field(1, b"later") + field(2, b"z") + neg}
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]).SerializeToString()
+    return field(1, 10) + field(8, field(1, b"") + field(2, 20)) + field(
+        7, b"".join(field(1, made[node]) for node in nodes) + field(11, x))
+
+
+@case("damaged_node", " error: the file is damaged or not an ONNX model: protobuf cannot parse node #1")
+def damaged_second(folder):
+    return damaged_node("xd")
+
+
+@case("damaged_unsorted", " error: the file is damaged or not an ONNX model: protobuf cannot parse node #2")
+def damaged_behind_unsorted(folder):
+    return damaged_node("xud")
+
+
 @case("nested_graphs", " error: messages are nested more than 100 deep", True)
 def nested_graphs(folder):
     graph = b""
@@ -176,9 +196,9 @@ def no_graph(folder):
 text(
     "domains",
     "g (float[2] x) => (y) { a = foo.Bar (x) [second] b = baz.Qux (a) y = Neg (nowhere) }",
-    "3:1: error: node #2 (Neg): input 0 'nowhere' is not defined anywhere",
     "1:1: error: node #0 (foo::Bar): its domain 'foo' is not among the opsets that the model declares",
     "2:1: error: node #1 'second' (baz::Qux): its domain 'baz' is not among the opsets that the model declares",
+    "3:1: error: node #2 (Neg): input 0 'nowhere' is not defined anywhere",
 )
 text("onnx_domain", NEG, "1:1: error: node #0 (Neg): its domain 'ai.onnx' is not among the opsets that the model declares",
      header='<ir_version: 10, opset_import: ["my" : 1]>')

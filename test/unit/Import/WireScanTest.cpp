@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WireScan.h"
 #include "ModelFile.h"
+#include "NodeReader.h"
+#include "WireScan.h"
 
 #include "gtest/gtest.h"
 
@@ -70,22 +71,41 @@ TEST(WireScan, ReplacesRawDataEverywhere) {
     };
     const auto &graph = scanned.graph();
     EXPECT_EQ(bytesOf(graph.initializer(0)), std::string(size, 'a'));
-    EXPECT_EQ(bytesOf(graph.node(0).attribute(0).g().initializer(0)),
+    // Nodes of the main graph are apart; all are in the skeleton without
+    // `kept`.
+    EXPECT_TRUE(graph.node().empty());
+    std::string whole;
+    ASSERT_TRUE(scanModel(file, whole, error)) << error;
+    ModelProto wholeModel;
+    ASSERT_TRUE(wholeModel.ParseFromString(whole));
+    ASSERT_EQ(kept.nodes.size(), 1u);
+    ASSERT_FALSE(kept.nodes[0].isInFile);
+    EXPECT_EQ(llvm::StringRef(kept.nodeText)
+                  .substr(kept.nodes[0].range.offset, kept.nodes[0].range.size),
+              wholeModel.graph().node(0).SerializeAsString());
+    const tandem_onnx::NodeProto &ifNode = wholeModel.graph().node(0);
+    EXPECT_EQ(bytesOf(ifNode.attribute(0).g().initializer(0)),
               std::string(size + 1, 'b'));
     EXPECT_EQ(bytesOf(scanned.functions(0).node(0).attribute(0).t()),
               std::string(size + 2, 'c'));
     // All else is kept; documentation of nodes is where a descriptor says.
     EXPECT_EQ(graph.initializer(0).dims(0), 3);
-    EXPECT_EQ(graph.node(0).op_type(), "If");
-    std::optional<RawRange> node =
-        decodeRawDescriptor(graph.node(0).doc_string());
+    EXPECT_EQ(ifNode.op_type(), "If");
+    if (size == 0) {
+      // An empty doc_string stays where it is.
+      EXPECT_TRUE(ifNode.has_doc_string() && ifNode.doc_string().empty());
+      EXPECT_EQ(kept.numEmptyDocStrings, 1u);
+      continue;
+    }
+    EXPECT_EQ(kept.numEmptyDocStrings, 0u);
+    std::optional<RawRange> node = decodeRawDescriptor(ifNode.doc_string());
     ASSERT_TRUE(node.has_value());
-    tandem_onnx::NodeProto extras, whole;
+    tandem_onnx::NodeProto extras, source;
     llvm::StringRef bytes =
         llvm::StringRef(file).substr(node->offset, node->size);
-    ASSERT_TRUE(whole.ParseFromString(bytes.str()));
+    ASSERT_TRUE(source.ParseFromString(bytes.str()));
     ASSERT_TRUE(extras.ParseFromString(readNodeExtras(bytes)));
-    EXPECT_EQ(extras.doc_string(), whole.doc_string());
+    EXPECT_EQ(extras.doc_string(), source.doc_string());
     EXPECT_FALSE(extras.has_op_type());
     EXPECT_EQ(scanned.producer_name(), "after");
     EXPECT_LT(skeleton.size(), 300u);
@@ -139,6 +159,56 @@ TEST(ModelFile, RawDataIsNotCopied) {
   EXPECT_EQ(raw->size(), 1000u);
   EXPECT_TRUE(raw->data() >= begin && raw->data() < end);
   EXPECT_FALSE(file->rawData(TensorProto()).has_value());
+}
+
+TEST(WireScan, NodesOfTheMainGraphAreApart) {
+  ModelProto model;
+  auto *plain = model.mutable_graph()->add_node();
+  plain->set_op_type("Neg");
+  model.mutable_graph()->set_name("g");
+  auto *documented = model.mutable_graph()->add_node();
+  documented->set_op_type("Abs");
+  documented->set_doc_string("text");
+  model.mutable_training_info()->Add()->mutable_algorithm()->add_node();
+  std::string file = model.SerializeAsString(), skeleton, error;
+  KeptRanges kept;
+  ASSERT_TRUE(scanModel(file, skeleton, error, &kept)) << error;
+  ModelProto scanned;
+  ASSERT_TRUE(scanned.ParseFromString(skeleton));
+  EXPECT_EQ(scanned.graph().name(), "g");
+  EXPECT_TRUE(scanned.graph().node().empty());
+  EXPECT_EQ(scanned.training_info(0).algorithm().node_size(), 1);
+  ASSERT_EQ(kept.nodes.size(), 2u);
+  ASSERT_TRUE(kept.nodes[0].isInFile);
+  EXPECT_EQ(file.substr(kept.nodes[0].range.offset, kept.nodes[0].range.size),
+            plain->SerializeAsString());
+  EXPECT_FALSE(kept.nodes[1].isInFile);
+}
+
+TEST(NodeReader, KeepsWhatIsReferredTo) {
+  ModelProto model;
+  auto *graph = model.mutable_graph();
+  auto *constant = graph->add_node();
+  constant->set_op_type("Constant");
+  auto *tensor = constant->add_attribute()->mutable_t();
+  tensor->add_int64_data(42);
+  for (int i = 0; i != 3; ++i) {
+    auto *node = graph->add_node();
+    node->set_op_type("Neg");
+    node->set_name("n" + std::to_string(i));
+  }
+  std::string bytes = model.SerializeAsString(), error;
+  std::unique_ptr<ModelFile> file = ModelFile::parse(
+      llvm::MemoryBuffer::getMemBuffer(bytes, "m.onnx", false), error);
+  ASSERT_TRUE(file) << error;
+  NodeReader reader(*file);
+  ASSERT_EQ(reader.size(), 4);
+  const auto *first = reader.read(0);
+  const auto *second = reader.readToStay(1);
+  for (int i = 0; i != 4; ++i)
+    ASSERT_NE(reader.read(i), nullptr);
+  EXPECT_EQ(first->attribute(0).t().int64_data(0), 42);
+  EXPECT_EQ(second->name(), "n0");
 }
 
 } // namespace

@@ -441,8 +441,16 @@ LogicalResult TandemFusePass::writeReport() {
 }
 
 LogicalResult TandemFusePass::checkRequirement() {
-  if (require != RequireKind::All || result.getNumMissed() == 0)
+  if (require != RequireKind::All)
     return success();
+  if (result.getNumMissed() == 0) {
+    if (result.lookAlikes.empty())
+      return success();
+    // The warning names them.
+    return emitError(getOperation().getLoc())
+           << "tandem-fuse: require=all: " << result.lookAlikes.size()
+           << " op(s) named like an all-reduce are not known as such";
+  }
   InFlightDiagnostic diagnostic =
       emitError(getOperation().getLoc())
       << "tandem-fuse: require=all: " << result.getNumMissed() << " of "

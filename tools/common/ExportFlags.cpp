@@ -40,6 +40,14 @@ static llvm::ManagedStatic<ExportFlags> flags;
 
 void mlir::tandem::registerExportFlags() { *flags; }
 
+StringRef mlir::tandem::getGivenExportFlag() {
+  if (flags->weights.getNumOccurrences())
+    return "--weights";
+  if (flags->guard.getNumOccurrences())
+    return "--onnx-guard";
+  return {};
+}
+
 OnnxExportOptions mlir::tandem::getExportFlags(StringRef outputPath) {
   OnnxExportOptions options;
   options.outputPath = outputPath.str();

@@ -17,6 +17,10 @@ namespace mlir::tandem {
 /// line is parsed.
 void registerExportFlags();
 
+/// The first of them that is given and means nothing without ONNX output; empty
+/// if there is none.
+llvm::StringRef getGivenExportFlag();
+
 /// What they say.
 OnnxExportOptions getExportFlags(StringRef outputPath);
 

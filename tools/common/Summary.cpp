@@ -10,7 +10,10 @@
 
 #include "tandem/Passes/FusionOptions.h"
 #include "tandem/Passes/FusionReport.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -41,15 +44,19 @@ std::string mlir::tandem::findFuseOption(ArrayRef<char *> arguments) {
     StringRef argument = arguments[i];
     if (argument == "--")
       break;
-    StringRef bare = argument.ltrim('-');
-    auto [name, value] = bare.split('=');
-    bool hasValue = name.size() != bare.size();
+    StringRef given = argument.ltrim('-');
+    auto [givenName, value] = given.split('=');
+    bool hasValue = givenName.size() != given.size();
+    std::string name = givenName.str(), bare = given.str();
+    // Python's tools spell options so.
+    llvm::replace(name, '_', '-');
+    std::replace(bare.begin(), bare.begin() + name.size(), '_', '-');
     // A file may have any name.
     if (!isFuseOption(name) || (bare.size() == argument.size() && !hasValue))
       continue;
     if (hasValue || i + 1 == e || arguments[i + 1][0] == '-')
-      return bare.str();
-    return (bare + "=" + arguments[i + 1]).str();
+      return bare;
+    return bare + "=" + arguments[i + 1];
   }
   return {};
 }

@@ -182,6 +182,9 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     return fail("an ONNX model can't come from standard input: its weights "
                 "are found beside its file; name the file");
   bool writesModel = outputPath.ends_with(".onnx");
+  if (StringRef flag = getGivenExportFlag(); !flag.empty() && !writesModel)
+    return fail(flag + " is for ONNX output, and '" + outputPath +
+                "' does not end in .onnx");
   if ((isModel && failed(checkModelFlags(input, false, config))) ||
       (writesModel && failed(checkModelFlags(outputPath, true, config))))
     return failure();
@@ -238,6 +241,10 @@ int main(int argc, char **argv) {
       printHelp(llvm::outs());
       return 0;
     }
+    if (argument.starts_with("--fuse-options"))
+      return asMainReturnCode(
+          fail("--fuse-options is for fusion-translate: write "
+               "--tandem-fuse-pipeline=\"NAME=VALUE\""));
   }
   // The command line's parser would only say that it knows no such argument.
   if (std::string option = findFuseOption(ArrayRef(argv + 1, argv + argc));

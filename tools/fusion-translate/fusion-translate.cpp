@@ -261,6 +261,8 @@ int main(int argc, char **argv) {
                 "(see --help)");
   if (input.empty())
     return fail("no model is named (see --help)");
+  if (StringRef flag = getGivenExportFlag(); !flag.empty() && !exportOnnxFlag)
+    return fail(flag + " is for --export-onnx");
   OnnxExportOptions exportOptions = getExportFlags(output);
   if (exportOnnxFlag)
     return exportModel(input, output, exportOptions);

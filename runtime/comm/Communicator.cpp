@@ -315,8 +315,17 @@ Error Communicator::agreeAsSpoke(ControlOp op, const std::string &mine,
   }
   if (!error && answer.type == failureFrame)
     return unpackError(answer.body);
-  if (!error && answer.type == brokenFrame)
+  if (!error && answer.type == brokenFrame) {
     error = unpackError(answer.body);
+    // To itself a rank is not missing, but late.
+    if (error.status == TANDEM_STATUS_TIMEOUT && error.peer == rank) {
+      error = makeError(TANDEM_STATUS_TIMEOUT, rank,
+                        "rank %d, this one, came to %s when rank 0 had stopped "
+                        "waiting for it",
+                        rank, nameOf(static_cast<uint32_t>(op)));
+      error.reporter = 0;
+    }
+  }
   if (!error &&
       (answer.type != static_cast<uint32_t>(op) || answer.sequence != sequence))
     error = makeError(TANDEM_STATUS_INTERNAL, 0, "an answer out of step");

@@ -549,8 +549,25 @@ static tandem_status failGroup(tandem_workspace &workspace, Error error) {
   tandem_status status =
       workspace.backend->fail(error, workspace.calls.load() + 1);
   workspace.comm->spoil(workspace.failure.get());
-  workspace.counters.failed.fetch_add(1, std::memory_order_relaxed);
   return status;
+}
+
+/// The same for a call.
+static tandem_status failCall(tandem_workspace &workspace, const Error &error) {
+  workspace.counters.failed.fetch_add(1, std::memory_order_relaxed);
+  return failGroup(workspace, error);
+}
+
+tandem_status tandem_workspace_fail(tandem_workspace *workspace,
+                                    tandem_status status, const char *message) {
+  if (!isWorkspace(workspace) || !workspace->comm->fork.inOwner() ||
+      status <= TANDEM_STATUS_OK || status > TANDEM_STATUS_INTERNAL)
+    return TANDEM_STATUS_INVALID_ARGUMENT;
+  // Not a call: `failed` counts those.
+  return failGroup(*workspace,
+                   makeError(status, workspace->comm->rank, "rank %d: %.400s",
+                             workspace->comm->rank,
+                             message ? message : "can't go on"));
 }
 
 /// What all execute calls share: who may come in, and what an error leads to.
@@ -564,11 +581,11 @@ static tandem_status execute(tandem_workspace *workspace, const Args *args,
   if (!isWorkspace(workspace) || !workspace->comm->fork.inOwner())
     return TANDEM_STATUS_INVALID_ARGUMENT;
   if (workspace->busy.exchange(true, std::memory_order_acquire))
-    return failGroup(*workspace,
-                     makeError(TANDEM_STATUS_BUSY, -1,
-                               "rank %d executed two calls on one workspace at "
-                               "the same time",
-                               workspace->comm->rank));
+    return failCall(*workspace,
+                    makeError(TANDEM_STATUS_BUSY, -1,
+                              "rank %d executed two calls on one workspace at "
+                              "the same time",
+                              workspace->comm->rank));
   tandem_status status = workspace->backend->check();
   if (status == TANDEM_STATUS_OK) {
     Args known;
@@ -578,7 +595,7 @@ static tandem_status execute(tandem_workspace *workspace, const Args *args,
     if (error) {
       Error named = makeError(error.status, -1, "rank %d: %.400s",
                               workspace->comm->rank, error.message);
-      status = failGroup(*workspace, named);
+      status = failCall(*workspace, named);
     } else {
       status = run(known);
       if (status != TANDEM_STATUS_OK) {

@@ -239,7 +239,7 @@ func.func private @private(%x: tensor<?xf32>) -> tensor<?xf32> {
   return %x : tensor<?xf32>
 }
 
-// INFO: version 1 abi 65536
+// INFO: version 1 abi 65537
 // INFO-NEXT: function guarded symbol=_mlir_ciface_guarded shapes=_mlir_ciface_guarded_result_shapes stream=True
 // INFO-NEXT:   argument x bf16 [None, None, 8] ['batch', 'seq', None] writable=False
 // INFO-NEXT:   argument arg1 f32 [8] [None] writable=True

@@ -241,6 +241,76 @@ TEST(Fault, ALateRankIsNamed) {
     EXPECT_EQ(text, "");
 }
 
+TEST(Fault, ALateRankIsToldThatItIsLate) {
+  std::string name = freshName();
+  auto said = runRanks(3, [&](int rank) -> std::string {
+    Member m;
+    RANK_CHECK(m.join(name, rank, 3, 500) == 0, m.message());
+    if (rank == 1)
+      usleep(700000);
+    RANK_CHECK(m.makeWorkspace(16, 64, 0) == TANDEM_STATUS_TIMEOUT,
+               m.message());
+    RANK_CHECK(m.error.peer == 1, m.message());
+    // The word of rank 0 is there still.
+    if (rank != 1)
+      usleep(500000);
+    return m.message();
+  });
+  for (int rank : {0, 2})
+    EXPECT_EQ(said[rank],
+              "rank 1 did not come to tandem_workspace_create in time");
+  EXPECT_EQ(said[1], "rank 1, this one, came to tandem_workspace_create when "
+                     "rank 0 had stopped waiting for it");
+}
+
+TEST(Fault, ARankThatGivesUpIsNamedAtOnce) {
+  std::string name = freshName();
+  auto said = runRanks(3, [&](int rank) -> std::string {
+    Member m;
+    RANK_CHECK(m.join(name, rank, 3, 20000) == 0, m.message());
+    RANK_CHECK(m.makeWorkspace(16, 64, 0) == 0, m.message());
+    // What is no failure fails nothing.
+    for (int32_t status : {0, -1, 99})
+      RANK_CHECK(tandem_workspace_fail(m.workspace, status, "") ==
+                     TANDEM_STATUS_INVALID_ARGUMENT,
+                 "");
+    RANK_CHECK(tandem_workspace_fail(nullptr, TANDEM_STATUS_SYSTEM, "") ==
+                   TANDEM_STATUS_INVALID_ARGUMENT,
+               "");
+    int64_t start = nowMs();
+    for (int i = 0; i < 4; ++i) {
+      if (rank == 1 && i == 2) {
+        usleep(200000);
+        std::string text = "no room for the cache" + std::string(1000, '!');
+        RANK_CHECK(
+            tandem_workspace_fail(m.workspace, TANDEM_STATUS_OUT_OF_MEMORY,
+                                  text.c_str()) == TANDEM_STATUS_OUT_OF_MEMORY,
+            "");
+        tandem_counters counters = TANDEM_COUNTERS_INIT;
+        tandem_workspace_get_counters(m.workspace, &counters);
+        RANK_CHECK(counters.failed == 0, "it was no call");
+        // The first failure stays.
+        RANK_CHECK(
+            tandem_workspace_fail(m.workspace, TANDEM_STATUS_SYSTEM, nullptr) ==
+                TANDEM_STATUS_OUT_OF_MEMORY,
+            "");
+      }
+      PlainCall call(rank, 3, 64);
+      tandem_status status =
+          tandem_fused_all_reduce_norm(m.workspace, &call.args);
+      RANK_CHECK(status ==
+                     (i < 2 ? TANDEM_STATUS_OK : TANDEM_STATUS_OUT_OF_MEMORY),
+                 (m.failure(), m.message()));
+    }
+    RANK_CHECK(nowMs() - start < 3000, "waited for a rank that had given up");
+    m.failure();
+    RANK_CHECK(m.error.peer == 1 && m.error.reporter == 1, m.message());
+    return m.message();
+  });
+  for (const std::string &text : said)
+    EXPECT_EQ(text.rfind("rank 1: no room for the cache!!", 0), 0u) << text;
+}
+
 TEST(Fault, AnotherWorldSizeIsNamed) {
   std::string name = freshName();
   auto said = runRanks(3, [&](int rank) -> std::string {
@@ -306,7 +376,7 @@ TEST(Fault, AnotherVersionIsNamedOnBothSides) {
   });
   EXPECT_EQ(said[0], said[1]);
   EXPECT_EQ(said[0], "a rank runs protocol 9 (ABI 3.2), rank 0 protocol 2 (ABI "
-                     "1.0)");
+                     "1.1)");
 }
 
 TEST(Fault, StrangersAtTheRendezvousAreIgnored) {

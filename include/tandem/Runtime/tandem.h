@@ -64,7 +64,7 @@ extern "C" {
 /* ABI version. A new minor version only adds (fields at the end of structs,
    functions, enumerators); a new major version may break. */
 #define TANDEM_ABI_MAJOR 1
-#define TANDEM_ABI_MINOR 0
+#define TANDEM_ABI_MINOR 1
 #define TANDEM_ABI_VERSION ((TANDEM_ABI_MAJOR << 16) | TANDEM_ABI_MINOR)
 
 /// Returns TANDEM_ABI_VERSION of the library that is loaded. The program may
@@ -413,6 +413,17 @@ TANDEM_API tandem_status tandem_workspace_get_counters(
 /// workspace and the communicator and make new ones.
 TANDEM_API tandem_status tandem_workspace_get_failure(
     const tandem_workspace *workspace, tandem_error *failure);
+
+/// Fails the workspace's group from outside of a call: for a rank that can't
+/// make the calls that its peers make, so that they don't wait for it until
+/// their deadline. They get `status`, which may not be OK, and `message` (NULL:
+/// none; its first 400 bytes are kept), with this rank as the cause. Not
+/// collective; any thread. Returns the group's status: of two failures the
+/// first stays. INVALID_ARGUMENT, and no failure, for a `status` that is none.
+/// Since ABI 1.1.
+TANDEM_API tandem_status tandem_workspace_fail(tandem_workspace *workspace,
+                                               tandem_status status,
+                                               const char *message);
 
 /// Writes a line to `text` (at most `size` bytes with the closing zero) that
 /// says where the fused path's limit comes from and which defaults are used:

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -62,7 +63,8 @@ static std::string findCompiler() {
     std::string path(own, static_cast<size_t>(length));
     path.resize(path.rfind('/') + 1);
     path += "fusion-translate";
-    if (access(path.c_str(), X_OK) == 0)
+    // One that can't be executed is not passed over: it may be another's.
+    if (access(path.c_str(), F_OK) == 0)
       return path;
   }
   return "fusion-translate";
@@ -80,17 +82,31 @@ bool tandem::run::compileModel(const std::string &model,
     arguments.push_back(&word[0]);
   arguments.push_back(nullptr);
 
-  pid_t parent = getpid(), child = fork();
-  if (child < 0) {
+  // Closed by an exec that goes well; else it carries the reason.
+  int reason[2];
+  if (pipe2(reason, O_CLOEXEC) != 0) {
     error = std::string("cannot start a process: ") + strerror(errno);
     return false;
   }
+  pid_t parent = getpid(), child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
       _exit(1);
     execvp(arguments[0], arguments.data());
-    _exit(errno == ENOENT ? 127 : 126);
+    int code = errno;
+    (void)!write(reason[1], &code, sizeof(code));
+    _exit(1);
+  }
+  int code = child < 0 ? errno : 0;
+  close(reason[1]);
+  if (child > 0)
+    while (read(reason[0], &code, sizeof(code)) < 0 && errno == EINTR)
+      ;
+  close(reason[0]);
+  if (child < 0) {
+    error = std::string("cannot start a process: ") + strerror(code);
+    return false;
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
@@ -98,12 +114,15 @@ bool tandem::run::compileModel(const std::string &model,
       break;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return true;
-  if (WIFEXITED(status) && WEXITSTATUS(status) >= 126)
+  if (code == ENOENT)
     error = "'" + model +
             "' has to be compiled, and there is no "
             "fusion-translate beside this program nor on the PATH; compile it "
             "where there is one: fusion-translate --compile " +
             model + " -o model.so";
+  else if (code)
+    error = "'" + model + "' has to be compiled, and '" + compiler +
+            "' cannot be executed: " + strerror(code);
   else if (WIFSIGNALED(status))
     error = "fusion-translate was ended by signal " +
             std::to_string(WTERMSIG(status));

@@ -34,6 +34,7 @@ static ValueInfo readValue(const Json &json) {
 static FunctionInfo readFunction(const Json &json) {
   FunctionInfo function;
   function.name = json["name"].string;
+  function.noShapesReason = json["shapes_reason"].string;
   for (const Json &value : json["arguments"].list)
     function.arguments.push_back(readValue(value));
   for (const Json &value : json["results"].list)

@@ -47,6 +47,7 @@ struct FunctionInfo {
   bool runsOnDevice = false; ///< touches no element outside of the runtime
   PackedFunction call = nullptr;
   PackedFunction shapes = nullptr; ///< null: sizes of results aren't known
+  std::string noShapesReason;      ///< why not
 };
 
 /// A shared object in this process. It stays loaded, since code that has run

@@ -95,6 +95,16 @@ bool tandem::run::findJoinedRank(JoinedRank &joined, bool &isJoined,
 
 static bool showsProgress() { return isatty(STDERR_FILENO); }
 
+/// Each rank has weights of its own, as a rule.
+static void warnOfSharedFiles(const Options &options, int world) {
+  std::string files = listFilesOfOneRank(options);
+  if (world > 1 && !files.empty())
+    fprintf(stderr,
+            "fusion-run: warning: all %d ranks take %s; {rank} in a name "
+            "stands for the rank\n",
+            world, files.c_str());
+}
+
 static void printError(const std::string &message) {
   fprintf(stderr, "fusion-run: error: %s\n", message.c_str());
 }
@@ -155,6 +165,8 @@ static bool compileAll(std::vector<std::string> &paths, const Options &options,
 
 int tandem::run::runJoined(const Options &options, const JoinedRank &joined) {
   handleSignals(endChildren);
+  if (joined.rank == 0)
+    warnOfSharedFiles(options, joined.world);
   std::vector<std::string> models = {forRank(options.model, joined.rank)};
   TemporaryFolder folder;
   std::string error;
@@ -189,6 +201,7 @@ namespace {
 struct Message {
   std::atomic<bool> isDone;
   bool isOk;
+  bool isOfPeer;
   tandem_status status;
   char progress[128];
   char error[2048];
@@ -224,6 +237,7 @@ struct Rank {
         copyText(message.progress, sizeof(message.progress), step);
       });
   message.isOk = outcome.isOk;
+  message.isOfPeer = outcome.isOfPeer;
   message.status = outcome.status;
   copyText(message.error, sizeof(message.error), outcome.error);
   copyText(message.report, sizeof(message.report), outcome.report);
@@ -242,6 +256,9 @@ static int getWeight(const Rank &rank, const Message &message) {
   case TANDEM_STATUS_PEER_DIED:
   case TANDEM_STATUS_PEER_LEFT:
     return 0;
+  case TANDEM_STATUS_INVALID_ARGUMENT:
+  case TANDEM_STATUS_OUT_OF_MEMORY:
+    return message.isOfPeer ? 0 : 1;
   case TANDEM_STATUS_OK:
     return 2;
   default:
@@ -283,6 +300,7 @@ static double now() {
 int tandem::run::runRanks(const Options &options) {
   int world = std::max(options.ranks, 1);
   handleSignals(endChildren);
+  warnOfSharedFiles(options, world);
   std::vector<std::string> models;
   for (int i = 0; i < world; ++i)
     models.push_back(forRank(options.model, i));

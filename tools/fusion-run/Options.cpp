@@ -10,6 +10,7 @@
 
 #include "tandem/Runtime/tandem.h"
 
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +27,8 @@ Usage: fusion-run MODEL [OPTION...]
 MODEL is a shared object made by fusion-translate --compile, or an .onnx, .mlir
 or .mlirbc file, which is compiled first (by the fusion-translate that lies
 beside this program). In MODEL and in the names of npz files, {rank} stands for
-the rank.
+the rank; a name without it is the same file for all ranks, as is right for
+models without weights or with equal ones.
 
   --entry=NAME        The function to run. Default: main.
   --ranks=N           Start N processes, one a rank. Default: 1. Under mpirun or
@@ -189,4 +191,32 @@ std::string tandem::run::forRank(const std::string &path, int rank) {
     result += std::to_string(rank);
     at = mark + 6;
   }
+}
+
+bool tandem::run::hasRank(const std::string &path) {
+  return path.find("{rank}") != std::string::npos;
+}
+
+/// Whether the file's name says "rank" and a number.
+static bool isOfOneRank(const std::string &path) {
+  size_t slash = path.rfind('/');
+  for (size_t at = slash == std::string::npos ? 0 : slash + 1;
+       (at = path.find("rank", at)) != std::string::npos;) {
+    at += 4;
+    size_t digit = at;
+    while (digit < path.size() && strchr("-_.", path[digit]))
+      ++digit;
+    if (digit < path.size() && isdigit(static_cast<unsigned char>(path[digit])))
+      return !hasRank(path);
+  }
+  return false;
+}
+
+std::string tandem::run::listFilesOfOneRank(const Options &options) {
+  std::string list;
+  for (const std::string *path :
+       {&options.model, &options.input, &options.expect})
+    if (isOfOneRank(*path))
+      list += (list.empty() ? "'" : ", '") + *path + "'";
+  return list;
 }

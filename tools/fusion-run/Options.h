@@ -38,6 +38,13 @@ Parsed parseOptions(int argc, char **argv, Options &options);
 /// `path` with "{rank}" replaced.
 std::string forRank(const std::string &path, int rank);
 
+/// Whether `path` has a place for the rank.
+bool hasRank(const std::string &path);
+
+/// The names in `options` that are those of one rank's file, such as
+/// 'block.rank0.so', quoted and separated by commas; empty: none is.
+std::string listFilesOfOneRank(const Options &options);
+
 } // namespace tandem::run
 
 #endif // TANDEM_TOOLS_FUSIONRUN_OPTIONS_H

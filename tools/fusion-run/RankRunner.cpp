@@ -341,9 +341,12 @@ bool Runner::makeResults() {
     return true;
   if (!function->shapes)
     return fail("the sizes of the results of '" + function->name +
-                "' depend on what a collective brings, and so can't be known "
-                "before it runs; give the results static sizes, or compute "
-                "their sizes from arguments");
+                "' can't be known before it runs" +
+                (function->noShapesReason.empty()
+                     ? ""
+                     : ": " + function->noShapesReason) +
+                "; give the results static sizes, or compute their sizes from "
+                "arguments");
   // Sizes are computed from descriptors, and from elements only on the host.
   std::vector<Buffer> hostViews(arguments.size());
   std::vector<void *> pointers(arguments.size()), packed;
@@ -432,12 +435,18 @@ bool Runner::call() {
 
 bool Runner::failCall(tandem_status status) {
   outcome.status = status;
+  std::string message = module.getLastMessage();
   for (const Group &group : groups) {
     tandem_error error = TANDEM_ERROR_INIT;
-    if (tandem_workspace_get_failure(group.workspace, &error))
-      return fail(error, "'" + function->name + "' failed");
+    if (!tandem_workspace_get_failure(group.workspace, &error))
+      continue;
+    // What the function itself found it tells its peers as its group's failure.
+    bool isOwn = error.peer == tandem_comm_rank(group.comm);
+    if (isOwn && error.status == status && !message.empty())
+      break;
+    outcome.isOfPeer = error.peer >= 0 && !isOwn;
+    return fail(error, "'" + function->name + "' failed");
   }
-  std::string message = module.getLastMessage();
   return fail("'" + function->name + "' failed: " + tandem_status_name(status) +
               (message.empty() ? "" : ": " + message));
 }
@@ -482,8 +491,7 @@ bool Runner::collectResults() {
         !memory->copyOut(results[i].data.get(), resultBuffers[i].data,
                          results[i].bytes, error))
       return fail(error);
-  bool isMine =
-      placement.rank == 0 || options.output.find("{rank}") != std::string::npos;
+  bool isMine = placement.rank == 0 || hasRank(options.output);
   if (options.output.empty() || !isMine)
     return true;
   std::vector<std::pair<std::string, const Array *>> named;

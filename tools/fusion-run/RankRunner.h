@@ -31,6 +31,7 @@ struct Placement {
 struct RankOutcome {
   bool isOk = false;
   tandem_status status = TANDEM_STATUS_OK; ///< of the runtime, if it failed
+  bool isOfPeer = false;                   ///< another rank is the cause
   std::string error;                       ///< one sentence, if not ok
   std::string report;                      ///< lines for standard output
 };

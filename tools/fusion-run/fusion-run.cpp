@@ -36,6 +36,14 @@ int main(int argc, char **argv) {
     error = "--ranks is " + std::to_string(options.ranks) +
             ", but this is one of " + std::to_string(joined.world) +
             " ranks that another launcher started";
+  // One rank of a name for many would be run in silence.
+  if (error.empty() && !isJoined && !options.ranks)
+    for (const std::string *name :
+         {&options.model, &options.input, &options.output, &options.expect})
+      if (error.empty() && hasRank(*name))
+        error = "'" + *name +
+                "' names a file for each rank, and how many ranks there are is "
+                "not said: --ranks=N";
   if (!error.empty()) {
     fprintf(stderr, "fusion-run: error: %s\n", error.c_str());
     return 1;

@@ -22,6 +22,7 @@
 #include "tandem/Passes/Passes.h"
 #include "tandem/Registration/Registration.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -62,11 +63,26 @@ static LogicalResult fuse(ModuleOp module, StringRef options) {
   return result;
 }
 
+/// Whether a file of this name would be taken for something else.
+static bool isOfOtherFormat(StringRef extension) {
+  static constexpr StringLiteral others[] = {
+      ".onnx", ".mlir", ".mlirbc", ".npz", ".npy",  ".h",
+      ".hpp",  ".c",    ".cpp",    ".ll",  ".bc",   ".s",
+      ".o",    ".a",    ".json",   ".pb",  ".data", ".safetensors"};
+  return llvm::any_of(others, [&](StringRef other) {
+    return extension.equals_insensitive(other);
+  });
+}
+
 int mlir::tandem::compileModel(StringRef input, StringRef output,
                                StringRef fuseOptions,
                                const CompileOptions &options) {
-  if (output == "-" || output.ends_with(".h"))
+  if (output == "-")
     return fail("--compile writes a shared object; name it with -o model.so");
+  StringRef extension = llvm::sys::path::extension(output);
+  if (isOfOtherFormat(extension))
+    return fail("--compile writes a shared object, and '" + extension +
+                "' is of another kind of file; name it with -o model.so");
   if (input == "-")
     return fail("--compile reads a file; name it");
   bool isSame = false;

@@ -56,7 +56,7 @@ static LogicalResult lower(ModuleOp module, const CompileOptions &options,
   compile::hoistChecks(module);
   deviceFunctions = compile::findDeviceFunctions(module);
   PassManager pm(context);
-  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(compile::createFuseElementwise());
   buildLowerPipeline(pm);
   return pm.run(module);
 }
@@ -205,7 +205,8 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                        {"-shared", "-o", temporary, object, assembly,
                         "-Xlinker", versions, "-Wl,-z,now", "-Wl,-z,relro",
                         "-Wl,--as-needed", "-lm"},
-                       inFolder("linker.log"), !options.triple.empty())))
+                       inFolder("linker.log"), !options.triple.empty())) ||
+      failed(compile::checkSymbols(module, object, temporary, options.linker)))
     return failure();
 
   SmallString<128> header(output);

@@ -36,6 +36,10 @@ void orderAdds(ModuleOp module);
 /// communicated.
 void hoistChecks(ModuleOp module);
 
+/// A pass on modules: makes one loop of several elementwise operations, which
+/// are linalg's by then, of a size that later stages take in their stride.
+std::unique_ptr<Pass> createFuseElementwise();
+
 /// On the LLVM dialect: adds the entry points with packed arguments, and makes
 /// all else private to the object.
 /// `deviceFunctions` of findDeviceFunctions; those that allocate drop out.
@@ -58,6 +62,12 @@ extractData(ModuleOp module, uint64_t minBytes, raw_ostream &os);
 /// Writes an object file.
 LogicalResult emitObject(ModuleOp module, StringRef path,
                          const CompileOptions &options);
+
+/// Sees that nothing is missing from the shared object `linked`, made of
+/// `object` by `linker`, that no library and not the runtime have: such an
+/// object could not be loaded. The error names the function that needs it.
+LogicalResult checkSymbols(ModuleOp module, StringRef object, StringRef linked,
+                           StringRef linker);
 
 /// The text of the C header for what `moduleInfo` (JSON) describes.
 std::string makeHeader(StringRef moduleInfo, StringRef headerName,

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "tandem/Dialect/Tandem.h"
@@ -72,4 +73,6 @@ void DescribePass::runOnOperation() {
   }
   module->setAttr(moduleInfoAttrName,
                   builder.getStringAttr(describeModule(module)));
+  for (func::FuncOp function : functions)
+    function->removeAttr(noSizesAttrName);
 }

@@ -24,6 +24,10 @@ FailureOr<func::FuncOp>
 createShapeFunction(func::FuncOp function,
                     function_ref<LogicalResult(func::FuncOp)> simplify);
 
+/// Erases what neither the stores and checks with `tandem.shape_function` in
+/// `function` nor its control flow need. Effects don't count here.
+void eraseUnused(func::FuncOp function);
+
 /// What docs/lowering.md says of `tandem_module_info`, for the public functions
 /// of `module`.
 std::string describeModule(ModuleOp module);

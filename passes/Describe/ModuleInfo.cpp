@@ -152,6 +152,11 @@ llvm::json::Object Describer::describe(func::FuncOp function) {
                            : llvm::json::Value("_mlir_ciface_" +
                                                getShapeFunctionName(function));
 
+  auto reason = function->getAttrOfType<StringAttr>(noSizesAttrName);
+  object["shapes_reason"] =
+      reason ? llvm::json::Value(llvm::json::fixUTF8(reason.getValue()))
+             : llvm::json::Value(nullptr);
+
   llvm::json::Array arguments, results, groups;
   bool stream = false;
   for (BlockArgument argument : function.getArguments()) {

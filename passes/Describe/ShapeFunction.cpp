@@ -20,6 +20,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -49,6 +50,9 @@ namespace {
 /// carried value's in the loop, and the dimension.
 using CarriedSize = std::tuple<unsigned, unsigned, int64_t>;
 
+/// What a while loop passes on from its condition has numbers from here on.
+constexpr unsigned firstPassed = 1u << 30;
+
 /// Replaces the sizes of tensors by what they are computed from. Values are met
 /// in the order of the program, each once, so that sizes of operands are known.
 class SizeResolver {
@@ -65,8 +69,12 @@ private:
   /// Takes it that what a loop carries keeps its size, where it isn't known to
   /// change. Returns the loop, which may be a new one.
   scf::ForOp enterLoop(scf::ForOp loop, unsigned number);
+  scf::WhileOp enterLoop(scf::WhileOp loop, unsigned number);
+  /// Looks at what a while loop passes to its body and gives back.
+  LogicalResult passOn(scf::WhileOp loop, unsigned number);
   /// Looks at the end of its body whether that is so.
   LogicalResult leaveLoop(scf::ForOp loop, unsigned number);
+  LogicalResult leaveLoop(scf::WhileOp loop, unsigned number);
   Value get(Value tensor, int64_t dim);
   Value getConstant(int64_t size);
   /// What the branches say of the results' sizes; may replace the op.
@@ -270,28 +278,127 @@ LogicalResult SizeResolver::leaveLoop(scf::ForOp loop, unsigned number) {
   return success(isSound);
 }
 
+scf::WhileOp SizeResolver::enterLoop(scf::WhileOp loop, unsigned number) {
+  SmallVector<CarriedSize> carried, passed;
+  SmallVector<Value> inits(loop.getInits());
+  SmallVector<Type> types(loop.getResultTypes());
+  OpBuilder builder(loop);
+  for (auto [k, init] : llvm::enumerate(loop.getInits()))
+    for (int64_t i : getDynamicDims(init.getType()))
+      if (changing.contains({number, k, i})) {
+        carried.push_back({number, k, i});
+        inits.push_back(get(init, i));
+      }
+  for (auto [k, type] : llvm::enumerate(loop.getResultTypes()))
+    for (int64_t i : getDynamicDims(type))
+      if (changing.contains({number, firstPassed + k, i})) {
+        passed.push_back({number, k, i});
+        types.push_back(builder.getIndexType());
+      }
+  if (!carried.empty() || !passed.empty()) {
+    Location loc = loop.getLoc();
+    unsigned numResults = loop.getNumResults();
+    auto extended = scf::WhileOp::create(builder, loc, types, inits);
+    extended.getBefore().takeBody(loop.getBefore());
+    extended.getAfter().takeBody(loop.getAfter());
+    loop->replaceAllUsesWith(extended->getResults().take_front(numResults));
+    loop.erase();
+    loop = extended;
+    for (auto [ignored, k, i] : carried)
+      sizes[{loop.getBeforeArguments()[k], i}] =
+          loop.getBeforeBody()->addArgument(builder.getIndexType(), loc);
+    for (auto [place, size] : llvm::enumerate(passed)) {
+      auto [ignored, k, i] = size;
+      sizes[{loop.getAfterArguments()[k], i}] =
+          loop.getAfterBody()->addArgument(builder.getIndexType(), loc);
+      sizes[{loop.getResult(k), i}] = loop.getResult(numResults + place);
+    }
+  }
+  for (auto [k, init] : llvm::enumerate(loop.getInits()))
+    for (int64_t i : getDynamicDims(init.getType()))
+      if (!changing.contains({number, k, i}))
+        sizes[{loop.getBeforeArguments()[k], i}] = get(init, i);
+  return loop;
+}
+
+LogicalResult SizeResolver::passOn(scf::WhileOp loop, unsigned number) {
+  scf::ConditionOp condition = loop.getConditionOp();
+  SmallVector<Value> added;
+  bool isSound = true;
+  for (auto [k, value] : llvm::enumerate(condition.getArgs()))
+    for (int64_t i : getDynamicDims(value.getType())) {
+      Value size = get(value, i);
+      if (changing.contains({number, firstPassed + k, i})) {
+        added.push_back(size);
+      } else if (loop->isAncestor(size.getParentBlock()->getParentOp())) {
+        changing.insert({number, firstPassed + k, i});
+        isSound = false;
+      } else {
+        sizes[{loop.getAfterArguments()[k], i}] =
+            sizes[{loop.getResult(k), i}] = size;
+      }
+    }
+  condition.getArgsMutable().append(added);
+  return success(isSound);
+}
+
+LogicalResult SizeResolver::leaveLoop(scf::WhileOp loop, unsigned number) {
+  scf::YieldOp yield = loop.getYieldOp();
+  SmallVector<Value> added;
+  bool isSound = true;
+  // Those that were added come behind the yielded ones.
+  for (auto [k, yielded] : llvm::enumerate(yield.getOperands()))
+    for (int64_t i : getDynamicDims(yielded.getType())) {
+      Value before = get(loop.getBeforeArguments()[k], i);
+      Value after = get(yielded, i);
+      if (changing.contains({number, k, i})) {
+        added.push_back(after);
+      } else if (before != after) {
+        changing.insert({number, k, i});
+        isSound = false;
+      }
+    }
+  yield.getResultsMutable().append(added);
+  return success(isSound);
+}
+
 LogicalResult SizeResolver::run() {
   // Loops are met before and after what is in them, other ops after that.
   SmallVector<std::pair<Operation *, bool>> visits;
   function.walk([&](Operation *op, const WalkStage &stage) {
-    if (isa<scf::ForOp>(op) && stage.isBeforeAllRegions())
+    if (isa<scf::ForOp, scf::WhileOp>(op) && stage.isBeforeAllRegions())
       visits.push_back({op, /*after=*/false});
     if (stage.isAfterAllRegions())
       visits.push_back({op, /*after=*/true});
   });
   // What became of each loop, and its number.
-  llvm::DenseMap<Operation *, std::pair<scf::ForOp, unsigned>> loops;
+  llvm::DenseMap<Operation *, std::pair<Operation *, unsigned>> loops;
+  llvm::DenseMap<Operation *, unsigned> whiles;
   for (auto [op, after] : visits) {
     if (auto known = loops.find(op); known != loops.end()) {
       auto [loop, number] = known->second;
-      if (failed(leaveLoop(loop, number)))
+      auto counted = dyn_cast<scf::ForOp>(loop);
+      if (failed(counted ? leaveLoop(counted, number)
+                         : leaveLoop(cast<scf::WhileOp>(loop), number)))
         return failure();
       continue;
     }
     if (!after) {
       unsigned number = loops.size();
-      scf::ForOp loop = enterLoop(cast<scf::ForOp>(op), number);
+      Operation *loop = nullptr;
+      if (auto counted = dyn_cast<scf::ForOp>(op)) {
+        loop = enterLoop(counted, number);
+      } else {
+        loop = enterLoop(cast<scf::WhileOp>(op), number);
+        whiles[loop] = number;
+      }
       loops[op] = {loop, number};
+      continue;
+    }
+    if (auto condition = dyn_cast<scf::ConditionOp>(op)) {
+      auto loop = condition->getParentOfType<scf::WhileOp>();
+      if (failed(passOn(loop, whiles.lookup(loop))))
+        return failure();
       continue;
     }
     if (auto dim = dyn_cast<tensor::DimOp>(op)) {
@@ -334,74 +441,6 @@ static void resolveSizes(func::FuncOp &function) {
     if (isDone) {
       function = attempt;
       return;
-    }
-  }
-}
-
-/// Lets `loop` carry unchanged what no size depends on, so that its body need
-/// not compute it.
-static void stopCarrying(scf::ForOp loop) {
-  Block *body = loop.getBody();
-  auto yield = cast<scf::YieldOp>(body->getTerminator());
-  llvm::BitVector needed(loop.getNumResults());
-  SmallVector<Value> todo;
-  for (OpResult result : loop.getResults())
-    if (!isa<TensorType>(result.getType()) || !result.use_empty()) {
-      needed.set(result.getResultNumber());
-      todo.push_back(yield.getOperand(result.getResultNumber()));
-    }
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  auto need = [&](Operation *op) {
-    op->walk([&](Operation *inner) {
-      llvm::append_range(todo, inner->getOperands());
-    });
-  };
-  for (Operation &op : *body)
-    if (op.walk([](Operation *inner) {
-            return inner->hasAttr(shapeFunctionAttrName)
-                       ? WalkResult::interrupt()
-                       : WalkResult::advance();
-          }).wasInterrupted() &&
-        seen.insert(&op).second)
-      need(&op);
-  while (!todo.empty()) {
-    Value value = todo.pop_back_val();
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      if (argument.getOwner() != body || argument.getArgNumber() == 0)
-        continue;
-      unsigned number = argument.getArgNumber() - 1;
-      if (!needed.test(number)) {
-        needed.set(number);
-        todo.push_back(yield.getOperand(number));
-      }
-      continue;
-    }
-    Operation *op = body->findAncestorOpInBlock(*value.getDefiningOp());
-    if (op && seen.insert(op).second)
-      need(op);
-  }
-  for (unsigned i = 0, e = loop.getNumResults(); i != e; ++i)
-    if (!needed.test(i))
-      yield.setOperand(i, loop.getRegionIterArg(i));
-}
-
-/// Erases what no size depends on. Effects don't count here.
-static void eraseUnused(func::FuncOp function) {
-  function.walk<WalkOrder::PreOrder>(stopCarrying);
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    SmallVector<Operation *> ops;
-    function.walk<WalkOrder::PreOrder>(
-        [&](Operation *op) { ops.push_back(op); });
-    // From behind, users come before what they use, and inner ops before the
-    // ops that hold them.
-    for (Operation *op : llvm::reverse(ops)) {
-      if (op == function || op->hasTrait<OpTrait::IsTerminator>() ||
-          op->hasAttr(shapeFunctionAttrName) || !op->use_empty())
-        continue;
-      op->erase();
-      changed = true;
     }
   }
 }
@@ -483,6 +522,55 @@ static void hoistFromBranches(func::FuncOp function) {
   });
 }
 
+/// What is left in a function of sizes that can't be there; null: nothing.
+static Operation *findObstacle(func::FuncOp sizes) {
+  Operation *obstacle = nullptr;
+  sizes.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto isTensor = [](Type type) { return isa<TensorType>(type); };
+    bool isMade =
+        isa<ub::PoisonOp>(op) && llvm::any_of(op->getResultTypes(), isTensor);
+    if (!isMade &&
+        !isa<AllReduceOp, FusedAllReduceNormOp, LaunchOp, TokenLimitOp>(op))
+      return WalkResult::advance();
+    obstacle = op;
+    return WalkResult::interrupt();
+  });
+  return obstacle;
+}
+
+/// Says why `function` has no function of sizes; `sizes` is what came of it.
+static void explain(func::FuncOp function, func::FuncOp sizes,
+                    Operation *obstacle) {
+  std::string reason;
+  llvm::raw_string_ostream os(reason);
+  Location loc = obstacle ? obstacle->getLoc() : function.getLoc();
+  Operation *region = obstacle ? obstacle->getParentOp() : nullptr;
+  while (region && isa<scf::IfOp, scf::ForOp, scf::WhileOp>(region))
+    region = region->getParentOp();
+  if (region && region != sizes) {
+    os << "they come out of a '" << region->getName()
+       << "', through which sizes are not followed";
+    loc = region->getLoc();
+  } else if (!sizes.getBody().hasOneBlock()) {
+    os << "there are branches between blocks, along which sizes are not "
+          "followed";
+    loc = function.getLoc();
+  } else if (obstacle && !isa<ub::PoisonOp>(obstacle)) {
+    os << "they depend on what a collective brings ('" << obstacle->getName()
+       << "')";
+  } else {
+    os << "they are not followed through all of it";
+  }
+  emitWarning(loc) << "the sizes of the results of '" << function.getSymName()
+                   << "' can't be known before it runs: " << reason
+                   << "; its callers have to know them";
+  if (auto place = loc->findInstanceOf<FileLineColLoc>())
+    os << " at " << place.getFilename().getValue() << ":" << place.getLine()
+       << ":" << place.getColumn();
+  function->setAttr(noSizesAttrName,
+                    StringAttr::get(function.getContext(), reason));
+}
+
 FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
     func::FuncOp function, function_ref<LogicalResult(func::FuncOp)> simplify) {
   std::string name = getShapeFunctionName(function);
@@ -545,7 +633,8 @@ FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
     return failure();
   eraseUnused(copy);
 
-  bool possible = true;
+  Operation *obstacle = findObstacle(copy);
+  bool possible = !obstacle;
   llvm::BitVector handles(copy.getNumArguments());
   for (BlockArgument argument : copy.getArguments())
     if (isa<WorkspaceType, StreamType>(argument.getType())) {
@@ -553,11 +642,10 @@ FailureOr<func::FuncOp> mlir::tandem::createShapeFunction(
       possible &= argument.use_empty();
     }
   copy.walk([&](Operation *op) {
-    possible &=
-        !isa<AllReduceOp, FusedAllReduceNormOp, LaunchOp, TokenLimitOp>(op);
     op->removeAttr(op == copy ? "" : shapeFunctionAttrName);
   });
   if (!possible || failed(copy.eraseArguments(handles))) {
+    explain(function, copy, obstacle);
     copy.erase();
     return func::FuncOp();
   }

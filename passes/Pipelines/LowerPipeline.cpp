@@ -63,6 +63,65 @@ struct SplitSelects
 } // namespace
 
 /// Tensors to buffers, results in their places.
+namespace {
+/// A switch says nothing more than branches do, which all passes know. Of many
+/// cases it is left alone: branches would be nested as deeply.
+struct SplitSwitches
+    : public PassWrapper<SplitSwitches, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitSwitches)
+
+  static constexpr size_t maxCases = 64;
+
+  StringRef getArgument() const override { return "tandem-split-switches"; }
+  StringRef getDescription() const override {
+    return "turn scf.index_switch into branches";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, scf::SCFDialect>();
+  }
+  void runOnOperation() override {
+    SmallVector<scf::IndexSwitchOp> switches;
+    getOperation().walk([&](scf::IndexSwitchOp op) {
+      if (op.getCases().size() <= maxCases)
+        switches.push_back(op);
+    });
+    for (scf::IndexSwitchOp op : switches)
+      split(op);
+  }
+  static void split(scf::IndexSwitchOp op) {
+    IRRewriter rewriter(op);
+    Location loc = op.getLoc();
+    SmallVector<scf::IfOp> branches;
+    for (auto [number, body] :
+         llvm::zip_equal(op.getCases(), op.getCaseRegions())) {
+      Value value = arith::ConstantIndexOp::create(rewriter, loc, number);
+      Value isIt = arith::CmpIOp::create(
+          rewriter, loc, arith::CmpIPredicate::eq, op.getArg(), value);
+      auto branch = scf::IfOp::create(rewriter, loc, op.getResultTypes(), isIt,
+                                      /*addThenBlock=*/false,
+                                      /*addElseBlock=*/false);
+      branch.getThenRegion().takeBody(body);
+      if (!branches.empty())
+        scf::YieldOp::create(rewriter, loc, branch.getResults());
+      branches.push_back(branch);
+      if (branches.size() != op.getCases().size()) {
+        rewriter.createBlock(&branch.getElseRegion());
+      }
+    }
+    if (branches.empty()) {
+      Block &body = op.getDefaultRegion().front();
+      SmallVector<Value> results(body.getTerminator()->getOperands());
+      rewriter.eraseOp(body.getTerminator());
+      rewriter.inlineBlockBefore(&body, op);
+      rewriter.replaceOp(op, results);
+      return;
+    }
+    branches.back().getElseRegion().takeBody(op.getDefaultRegion());
+    rewriter.replaceOp(op, branches.front().getResults());
+  }
+};
+} // namespace
+
 static void addBufferization(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSelects>());
   // arith and math on tensors have no buffers of their own.
@@ -119,6 +178,7 @@ static void addConversion(OpPassManager &pm) {
   pm.addPass(createFinalizeMemRefToLLVMConversionPass(memory));
   pm.addPass(createConvertToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createTandemHalvesAsBits());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }
@@ -126,6 +186,7 @@ static void addConversion(OpPassManager &pm) {
 void mlir::tandem::buildLowerPipeline(OpPassManager &pm) {
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
+  pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSwitches>());
   pm.addPass(createTandemMaterializeWorkspaces());
   pm.addPass(createTandemDescribe());
   addBufferization(pm);

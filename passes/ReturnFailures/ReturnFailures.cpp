@@ -18,6 +18,7 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
+#include "tandem/Dialect/Tandem.h"
 #include "tandem/Passes/Lowering.h"
 #include "tandem/Runtime/tandem.h"
 
@@ -38,8 +39,9 @@ class Messages {
 public:
   explicit Messages(ModuleOp module) : module(module) {}
 
-  /// Stores `message` where `tandem_module_last_message` finds it.
-  void emit(OpBuilder &b, Location loc, StringRef message);
+  /// Stores `message` where `tandem_module_last_message` finds it, and returns
+  /// its address.
+  Value emit(OpBuilder &b, Location loc, StringRef message);
 
 private:
   LLVM::GlobalOp get(StringRef message);
@@ -52,7 +54,11 @@ private:
 class FunctionRewriter {
 public:
   FunctionRewriter(func::FuncOp function, Messages &messages)
-      : function(function), messages(messages), b(function.getContext()) {}
+      : function(function), messages(messages), b(function.getContext()) {
+    for (BlockArgument argument : function.getArguments())
+      if (isa<WorkspaceType>(argument.getType()))
+        workspaces.push_back(argument);
+  }
 
   void rewrite(cf::AssertOp check);
   void rewrite(memref::AllocOp alloc);
@@ -60,7 +66,8 @@ public:
   void rewrite(func::CallOp call);
 
 private:
-  /// Frees all and returns its argument.
+  /// Frees all, fails the function's groups, and returns its first argument,
+  /// the status. With groups there is a second one, the message or null.
   Block *getFailed();
   /// Says `message` and fails with `status`.
   Block *getFailure(tandem_status status, StringRef message);
@@ -73,6 +80,7 @@ private:
   func::FuncOp function;
   Messages &messages;
   OpBuilder b;
+  SmallVector<Value> workspaces;
   Block *failed = nullptr;
   llvm::StringMap<Block *> failures;
 };
@@ -102,11 +110,12 @@ LLVM::GlobalOp Messages::get(StringRef message) {
   return global;
 }
 
-void Messages::emit(OpBuilder &b, Location loc, StringRef message) {
+Value Messages::emit(OpBuilder &b, Location loc, StringRef message) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Value place = LLVM::AddressOfOp::create(b, loc, pointer, messageSymbolName);
   Value text = LLVM::AddressOfOp::create(b, loc, get(message));
   LLVM::StoreOp::create(b, loc, text, place);
+  return text;
 }
 
 Block *FunctionRewriter::getFailed() {
@@ -114,9 +123,22 @@ Block *FunctionRewriter::getFailed() {
     return failed;
   OpBuilder::InsertionGuard guard(b);
   Location loc = function.getLoc();
-  failed = b.createBlock(&function.getBody(), function.getBody().end(),
-                         b.getI32Type(), loc);
+  Type status = b.getI32Type();
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  failed =
+      b.createBlock(&function.getBody(), function.getBody().end(), status, loc);
   LLVM::CallOp::create(b, loc, TypeRange(), releaseSymbolName, ValueRange());
+  // This rank makes no more of its groups' calls, for which its peers may wait.
+  if (!workspaces.empty())
+    failed->addArgument(pointer, loc);
+  for (Value workspace : workspaces) {
+    Value handle =
+        UnrealizedConversionCastOp::create(b, loc, pointer, workspace)
+            .getResult(0);
+    LLVM::CallOp::create(
+        b, loc, status, failGroupSymbolName,
+        {handle, failed->getArgument(0), failed->getArgument(1)});
+  }
   // Who gets these looks at the status first.
   SmallVector<Value> results;
   for (Type type : function.getResultTypes().drop_back())
@@ -134,9 +156,12 @@ Block *FunctionRewriter::getFailure(tandem_status status, StringRef message) {
   OpBuilder::InsertionGuard guard(b);
   Location loc = function.getLoc();
   block = b.createBlock(end);
-  messages.emit(b, loc, message);
-  Value value = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(status));
-  cf::BranchOp::create(b, loc, end, value);
+  Value text = messages.emit(b, loc, message);
+  SmallVector<Value> operands{
+      arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(status))};
+  if (!workspaces.empty())
+    operands.push_back(text);
+  cf::BranchOp::create(b, loc, end, operands);
   return block;
 }
 
@@ -200,9 +225,14 @@ void FunctionRewriter::rewrite(func::CallOp call) {
   b.setInsertionPointAfter(call);
   Value status = call.getResults().back();
   Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+  SmallVector<Value> operands{status};
+  // If the callee knows more, its groups do.
+  if (!workspaces.empty())
+    operands.push_back(LLVM::ZeroOp::create(
+        b, loc, LLVM::LLVMPointerType::get(b.getContext())));
   auto isWell =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, status, zero);
-  goOnIf(isWell, isWell->getNextNode(), getFailed(), status);
+  goOnIf(isWell, isWell->getNextNode(), getFailed(), operands);
 }
 
 void ReturnFailuresPass::runOnOperation() {
@@ -220,7 +250,9 @@ void ReturnFailuresPass::runOnOperation() {
         if (isa<cf::AssertOp, memref::AllocOp, func::CallOp>(op))
           ops.push_back(&op);
     FunctionRewriter rewriter(function, messages);
-    for (Operation *op : ops) {
+    // From behind, so that splitting a block moves what is up to the next place
+    // and not all that is left.
+    for (Operation *op : llvm::reverse(ops)) {
       if (auto check = dyn_cast<cf::AssertOp>(op))
         rewriter.rewrite(check);
       else if (auto alloc = dyn_cast<memref::AllocOp>(op))

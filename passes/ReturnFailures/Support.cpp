@@ -29,6 +29,7 @@ llvm.mlir.global internal thread_local @tandem_module_buffers() : !llvm.ptr {
 }
 llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @free(!llvm.ptr)
+llvm.func @tandem_workspace_fail(!llvm.ptr, i32, !llvm.ptr) -> i32
 
 llvm.func @tandem_module_last_message() -> !llvm.ptr {
   %place = llvm.mlir.addressof @tandem_module_message : !llvm.ptr

@@ -19,6 +19,9 @@ inline constexpr StringRef messageSymbolName = "tandem_module_message";
 /// `void()`: frees all buffers that this thread's call has.
 inline constexpr StringRef releaseSymbolName = "tandem_module_release";
 
+/// Of the runtime: fails the group of a workspace.
+inline constexpr StringRef failGroupSymbolName = "tandem_workspace_fail";
+
 /// Adds the functions and variables of this file, an allocator for conversion
 /// with generic functions that knows which buffers there are, and
 /// `tandem_module_last_message`, which callers see. An error where a name is

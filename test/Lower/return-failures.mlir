@@ -126,6 +126,29 @@ func.func private @part(%ok: i1, %m: memref<8xf32>) -> (index, memref<8xf32>) {
   return %c0, %m : index, memref<8xf32>
 }
 
+// A function that fails says so to the groups that it has: peers may wait for its
+// calls.
+// CHECK-LABEL: func.func @groups(
+// CHECK-SAME: %[[OK:[^:]*]]: i1, %[[M:[^:]*]]: memref<8xf32>, %[[W:[^:]*]]: !tandem.workspace, %[[V:[^:]*]]: !tandem.workspace, %[[S:[^:]*]]: !tandem.stream) -> i32
+// CHECK: cf.cond_br %[[OK]], ^{{.*}}, ^[[SAY:[^(]*]]{{$}}
+// CHECK: %[[NULL:.*]] = llvm.mlir.zero : !llvm.ptr
+// CHECK: cf.cond_br %{{.*}}, ^{{.*}}, ^[[END:.*]](%{{.*}}, %[[NULL]] : i32, !llvm.ptr)
+// CHECK: ^[[SAY]]:
+// CHECK: %[[TEXT:.*]] = llvm.mlir.addressof @tandem_module_message_
+// CHECK: cf.br ^[[END]](%{{.*}}, %[[TEXT]] : i32, !llvm.ptr)
+// CHECK: ^[[END]](%[[STATUS:.*]]: i32, %[[WHY:.*]]: !llvm.ptr):
+// CHECK: llvm.call @tandem_module_release
+// CHECK: %[[WP:.*]] = builtin.unrealized_conversion_cast %[[W]] : !tandem.workspace to !llvm.ptr
+// CHECK: llvm.call @tandem_workspace_fail(%[[WP]], %[[STATUS]], %[[WHY]]) : (!llvm.ptr, i32, !llvm.ptr) -> i32
+// CHECK: %[[VP:.*]] = builtin.unrealized_conversion_cast %[[V]] : !tandem.workspace to !llvm.ptr
+// CHECK: llvm.call @tandem_workspace_fail(%[[VP]], %[[STATUS]], %[[WHY]])
+// CHECK: return %[[STATUS]] : i32
+func.func @groups(%ok: i1, %m: memref<8xf32>, %w: !tandem.workspace, %v: !tandem.workspace, %s: !tandem.stream) {
+  cf.assert %ok, "no rows"
+  %i, %n = call @part(%ok, %m) : (i1, memref<8xf32>) -> (index, memref<8xf32>)
+  return
+}
+
 // What can't fail has no status and stays as it is.
 // CHECK-LABEL: func.func private @sum(
 // CHECK-SAME: -> index

@@ -20,6 +20,9 @@ inline constexpr StringRef groupArgAttrName = "tandem.group";
 /// Unit attribute of a function that computes the sizes of another's results.
 inline constexpr StringRef shapeFunctionAttrName = "tandem.shape_function";
 
+/// Attribute of a function whose results' sizes can't be computed: why.
+inline constexpr StringRef noSizesAttrName = "tandem.no_sizes";
+
 /// Attribute of an argument that is where a result goes: the result's number.
 inline constexpr StringRef resultArgAttrName = "tandem.result";
 

@@ -144,7 +144,8 @@ def TandemDescribe : Pass<"tandem-describe", "::mlir::ModuleOp"> {
                            "::mlir::memref::MemRefDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::tandem::TandemDialect",
-                           "::mlir::tensor::TensorDialect"];
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::ub::UBDialect"];
 }
 
 def TandemSetDestinations
@@ -197,7 +198,9 @@ def TandemReturnFailures : Pass<"tandem-return-failures", "::mlir::ModuleOp"> {
     now (`convert-scf-to-cf`): a `cf.assert` that does not hold, a `memref.alloc`
     for which there is no memory or whose size in bytes is out of range, and a
     call of a function that returns a status other than 0 end the function. It
-    frees what the call has allocated and returns the status.
+    frees what the call has allocated, fails the groups whose workspaces it has
+    (`tandem_workspace_fail`), so that peers don't wait for it, and returns the
+    status.
     `@tandem_module_last_message` returns what was wrong to the same thread.
 
     Adds the functions by which `finalize-memref-to-llvm` with
@@ -228,6 +231,20 @@ def TandemStrictRounding : Pass<"tandem-strict-rounding"> {
     passes that do narrow arithmetic in f32 set `contract` on them, which lets
     folding drop a rounding between two operations.
   }];
+}
+
+def TandemHalvesAsBits : Pass<"tandem-halves-as-bits", "::mlir::ModuleOp"> {
+  let summary = "carry scalars of f16 and bf16 as 16-bit integers";
+  let description = [{
+    In the LLVM dialect: arguments and results of functions that have a body,
+    constants, and what is loaded, stored, selected and passed on become `i16`.
+    What computes with halves gets and gives them through `llvm.bitcast`.
+
+    So the C interface takes such scalars as `uint16_t`, and code generation for
+    processors without such registers needs no functions (`__truncsfbf2`) that
+    only some compilers' support libraries have.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 #endif // TANDEM_PASSES_PASSES_TD

@@ -95,6 +95,11 @@ mlir::tandem::compile::findDeviceFunctions(ModuleOp module) {
     if (!func.isPublic() || func.isExternal())
       continue;
     WalkResult result = func.walk([&](Operation *op) {
+      // Without a norm it is a loop on the host.
+      if (isa<AddOp>(op) && llvm::none_of(op->getUsers(), [](Operation *user) {
+            return isa<RMSNormOp>(user);
+          }))
+        return WalkResult::interrupt();
       if (op == func.getOperation() || isa<TandemDialect>(op->getDialect()) ||
           isa<scf::IfOp, scf::YieldOp, func::ReturnOp, tensor::DimOp,
               tensor::EmptyOp, tensor::CastOp, cf::AssertOp>(op))

@@ -55,6 +55,7 @@ static LogicalResult lower(ModuleOp module, const CompileOptions &options,
   compile::orderAdds(module);
   compile::hoistChecks(module);
   deviceFunctions = compile::findDeviceFunctions(module);
+  compile::lowerAddChains(module);
   PassManager pm(context);
   pm.addPass(compile::createFuseElementwise());
   buildLowerPipeline(pm);

@@ -31,6 +31,11 @@ SmallVector<std::string> findDeviceFunctions(ModuleOp module);
 /// sizes of results don't depend on which is taken.
 void orderAdds(ModuleOp module);
 
+/// Makes elementwise operations of additions that only other additions read, on
+/// tensors, so that they can be fused: each would be a loop of its own, and
+/// upstream's analysis of buffers takes the cube of their number.
+void lowerAddChains(ModuleOp module);
+
 /// Moves the checks (cf.assert) of each function to its beginning, as far as
 /// what they check is made of arguments' sizes: before anything is allocated or
 /// communicated.

@@ -82,6 +82,29 @@ def test_contents(wheel):
     assert f'__version__ = "{version[1]}"' in init
 
 
+@pytest.mark.skipif(
+    os.environ.get("TANDEM_TEST_FULL") != "1",
+    reason="only with TANDEM_TEST_FULL=1: it builds all libraries and fetches the builder",
+)
+def test_from_a_clean_checkout(wheel, tmp_path):
+    """Without a build beside it, the wheel holds the same and gives the same."""
+    clone, dist, python = tmp_path / "clone", tmp_path / "dist", tmp_path / "env/bin/python"
+    run("git", "clone", "--quiet", ROOT, clone, check=True)
+    run(sys.executable, "-m", "venv", tmp_path / "env", check=True)
+    done = run(python, "-m", "pip", "wheel", "-v", "--no-deps", "-w", dist, clone / "python")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    if shutil.which("clang++-22") and not {"CC", "CXX"} & set(os.environ):
+        assert "The CXX compiler identification is Clang 22" in done.stdout + done.stderr
+    (built,) = dist.glob("*.whl")
+    assert built.name == wheel.name and built.stat().st_size < 15_000_000
+    with zipfile.ZipFile(built) as ours, zipfile.ZipFile(wheel) as theirs:
+        assert sorted(ours.namelist()) == sorted(theirs.namelist())
+    run(python, "-m", "pip", "install", "--quiet", built, check=True)
+    (tmp_path / "model.onnx").symlink_to(MODELS / "glm45_air_tp2_graph.onnx")
+    done = run(python, "-c", "import tandem; print(tandem.fuse('model.onnx')[1])", cwd=tmp_path)
+    assert done.stdout.startswith("fused 92 of 92"), done.stderr
+
+
 def test_readme_example(installed, tmp_path):
     (example,) = re.findall(
         r"```python\n(.*?)```", (ROOT / "python/README.md").read_text(), re.DOTALL

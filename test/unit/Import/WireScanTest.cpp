@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "WireScan.h"
 #include "ModelFile.h"
 #include "NodeReader.h"
-#include "WireScan.h"
 
 #include "gtest/gtest.h"
 

@@ -101,10 +101,9 @@ class Launcher:
         layout: struct.Struct,
         args: ctypes.Structure,
         reference: Any,
-        sizes: tuple[int, ...],
-        operands: tuple[Any, ...],
+        values: tuple[Any, ...],
     ) -> None:
-        """Packs ``args`` by ``layout`` and calls with a ``reference`` to them."""
+        """Packs ``values`` into ``args`` and calls with a ``reference`` to them."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 f"group {self._name!r} is in use by another thread; its calls must come "
@@ -114,7 +113,7 @@ class Launcher:
             self._lock.release()
             raise RuntimeError(f"group {self._name!r} was closed or put to sleep")
         try:
-            layout.pack_into(args, _TOKENS, *sizes, self._get_stream(), *operands)
+            layout.pack_into(args, _TOKENS, *values)
             status = function(self._handle, reference)
             if status != Status.OK:
                 self._raise(status)
@@ -140,8 +139,8 @@ class Launcher:
         stride), norms (gamma, its type, rounding, epsilon). Raises RuntimeFailure."""
         self._call(
             self._fused, _NORM, self._norm_args, self._norm_ref,
-            (tokens, hidden, dtype, flags),
-            (*input, *residual, bias, *pre_norm, *norm, *norm_out, *residual_out, *sum_out),
+            (tokens, hidden, dtype, flags, self._get_stream(), *input, *residual, bias,
+             *pre_norm, *norm, *norm_out, *residual_out, *sum_out),
         )  # fmt: skip
 
     def all_reduce(
@@ -156,5 +155,5 @@ class Launcher:
         """tandem_all_reduce, a sum, on the current stream. Raises RuntimeFailure."""
         self._call(
             self._all_reduce, _REDUCE, self._reduce_args, self._reduce_ref,
-            (tokens, hidden, dtype, flags), (*input, *output),
+            (tokens, hidden, dtype, flags, self._get_stream(), *input, *output),
         )  # fmt: skip

@@ -27,6 +27,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/Passes/Lowering.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -564,9 +565,10 @@ static void explain(func::FuncOp function, func::FuncOp sizes,
   emitWarning(loc) << "the sizes of the results of '" << function.getSymName()
                    << "' can't be known before it runs: " << reason
                    << "; its callers have to know them";
+  // Without the folder: objects don't depend on where they were made.
   if (auto place = loc->findInstanceOf<FileLineColLoc>())
-    os << " at " << place.getFilename().getValue() << ":" << place.getLine()
-       << ":" << place.getColumn();
+    os << " at " << llvm::sys::path::filename(place.getFilename().getValue())
+       << ":" << place.getLine() << ":" << place.getColumn();
   function->setAttr(noSizesAttrName,
                     StringAttr::get(function.getContext(), reason));
 }

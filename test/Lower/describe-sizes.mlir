@@ -1,5 +1,8 @@
 // Why the sizes of results can't be known.
 //
+// MLIR's memref.store has a property that its text leaves out.
+// UNSUPPORTED: roundtrip
+//
 // RUN: fusion-opt %s --tandem-materialize-workspaces --tandem-describe -split-input-file -verify-diagnostics
 
 func.func @data(%x: tensor<?x4xf32>, %n: index) -> tensor<?x4xf32> {

@@ -22,11 +22,11 @@
 #include "workspace/Workspace.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sys/mman.h>
 
 using namespace tandem;
 
@@ -59,17 +59,17 @@ static Error checkHandle(const Handle *handle, uint64_t magic,
   return Error();
 }
 
+void *tandem::allocateHandle(size_t size) {
+  void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw std::bad_alloc();
+  return memory;
+}
+
 void tandem::retireHandle(void *memory, size_t size) noexcept {
-  // The first word is the magic; the second leads to the one before, which also
-  // tells leak checkers that nothing is lost.
-  static std::atomic<void **> last{nullptr};
-  memset(memory, 0, size);
-  void **words = static_cast<void **>(memory);
-  void **before = last.load(std::memory_order_relaxed);
-  do
-    words[1] = before;
-  while (!last.compare_exchange_weak(before, words, std::memory_order_release,
-                                     std::memory_order_relaxed));
+  if (madvise(memory, size, MADV_DONTNEED) != 0)
+    memset(memory, 0, size);
 }
 
 static bool isWorkspace(const tandem_workspace *workspace) {

@@ -25,9 +25,12 @@ constexpr uint64_t contextMagic = 0x7478657443646e54;
 constexpr uint64_t commMagic = 0x6d6d6f43646e5474;
 constexpr uint64_t workspaceMagic = 0x6563617073646e54;
 
-/// Takes the memory of a destroyed handle: clears it, so that it is no handle
-/// any more, and keeps it for good, so that a later call with it finds that
-/// out.
+/// Memory for a handle: pages of its own. Throws std::bad_alloc.
+void *allocateHandle(size_t size);
+
+/// Takes the memory of a destroyed handle: gives the pages back and keeps their
+/// addresses for good, which read as zero from then on, so that a later call
+/// with it finds out that it is no handle any more.
 void retireHandle(void *memory, size_t size) noexcept;
 
 /// What the ranks of a workspace agreed on: equal on all of them.
@@ -60,6 +63,9 @@ struct tandem_context {
   tandem::Settings settings;
   std::shared_ptr<tandem::Device> device;
 
+  static void *operator new(size_t size) {
+    return tandem::allocateHandle(size);
+  }
   static void operator delete(void *memory, size_t size) noexcept {
     tandem::retireHandle(memory, size);
   }
@@ -72,6 +78,9 @@ struct tandem_comm {
   std::shared_ptr<tandem::DeviceGroup> device;
   tandem::Settings settings;
 
+  static void *operator new(size_t size) {
+    return tandem::allocateHandle(size);
+  }
   static void operator delete(void *memory, size_t size) noexcept {
     tandem::retireHandle(memory, size);
   }
@@ -97,6 +106,9 @@ struct tandem_workspace {
   /// See tandem_token_limit.
   int64_t tokenLimit(int64_t hidden, tandem_dtype dtype) const;
 
+  static void *operator new(size_t size) {
+    return tandem::allocateHandle(size);
+  }
   static void operator delete(void *memory, size_t size) noexcept {
     tandem::retireHandle(memory, size);
   }

@@ -37,7 +37,7 @@
 |*    caller's that can't be detected.                                        *|
 |*  - A handle that is destroyed, or of another kind, is                      *|
 |*    TANDEM_STATUS_INVALID_ARGUMENT; destroying it does nothing. For that    *|
-|*    some hundred bytes of each are kept.                                    *|
+|*    a page of addresses of each is kept, without memory behind it.          *|
 |*  - Handles don't survive fork(): in the child every call but destroy       *|
 |*    returns TANDEM_STATUS_INVALID_ARGUMENT, and destroy frees the child's   *|
 |*    copy without touching the group.                                        *|

@@ -11,6 +11,7 @@ import ctypes
 import pathlib
 import subprocess
 import sys
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -63,6 +64,11 @@ func.func @narrowed_TYPE(%f: f32, %i: i32) -> tensor<2xTYPE> {
   %r = tensor.from_elements %a, %b : tensor<2xTYPE>
   return %r : tensor<2xTYPE>
 }
+func.func @narrowed_twice_TYPE(%d: f64) -> tensor<1xTYPE> {
+  %a = arith.truncf %d : f64 to TYPE
+  %r = tensor.from_elements %a : tensor<1xTYPE>
+  return %r : tensor<1xTYPE>
+}
 func.func @widened_TYPE(%a: TYPE) -> (tensor<1xf32>, tensor<1xf64>) {
   %f = arith.extf %a : TYPE to f32
   %d = arith.extf %a : TYPE to f64
@@ -102,6 +108,18 @@ def same(got, expected):
     word = f"u{got.itemsize}"
     nan = np.isnan(got.astype(np.float64)) & np.isnan(expected.astype(np.float64))
     return bool(np.all(nan | (got.view(word) == expected.view(word))))
+
+
+def nearest(value, dtype):
+    """`value`, a float64, rounded once to nearest even."""
+    first = np.float32(value).astype(dtype)
+    if not np.isfinite(first) or first == value:
+        return first
+    word = int(first.view(np.uint16))
+    near = [np.array(w & 0xFFFF, np.uint16).view(dtype)[()] for w in (word - 1, word, word + 1)]
+    exact = Fraction(float(value))
+    return min((n for n in near if np.isfinite(n)), key=lambda n: (
+        abs(Fraction(float(n)) - exact), int(n.view(np.uint16)) & 1))
 
 
 def check(module, name):
@@ -165,6 +183,15 @@ def check(module, name):
             expected = np.array([round_(narrow), round_(np.float32(integer))], dtype)
             if not same(two, expected):
                 errors.append(("narrowed", narrow, integer, two, expected))
+
+            # Close to the middle in f64, where f32 lies just in the middle.
+            middle = np.float64(f) * (1 + (2.0**-9 if name == "bf16" else 2.0**-12))
+            wide = middle * (1 + int(random.integers(-3, 4)) * 2.0**-40)
+            single = np.zeros(1, dtype)
+            call("narrowed_twice", ctypes.c_double(wide), pointer(single))
+            expected = np.array([nearest(wide, dtype)])
+            if not same(single, expected):
+                errors.append(("narrowed_twice", wide, single, expected))
 
         x = np.array([[1, 2, -2, 1]], dtype)
         g = np.ones(4, dtype)

@@ -365,9 +365,9 @@ __device__ __forceinline__ void endBlock() {
   letNextKernelStart();
 }
 
-/// The warp of each block that keeps the books, so that they don't lie on the
-/// way of the data.
-__device__ __forceinline__ void keepBooks(const ExchangeParams &p) {
+/// By the warp of each block that keeps the books, so that they don't lie on the
+/// way of the data. The block isn't at its end with them.
+__device__ __forceinline__ Call keepBooks(const ExchangeParams &p) {
   waitForPreviousKernel();
   Call call = beginCall(p);
   if (blockIdx.x == 0)
@@ -378,7 +378,7 @@ __device__ __forceinline__ void keepBooks(const ExchangeParams &p) {
     advanceEpoch(p, call, countBlock(p));
   if (blockIdx.x == 0)
     checkHeaders(p, call);
-  endBlock();
+  return call;
 }
 
 /// `pair`: for worlds of two alone.
@@ -391,6 +391,7 @@ __global__ void __maxnreg__(pair ? pairRegisters(P) : registersFor(P))
   touchParams(p, p.rows);
   if (warp == static_cast<int32_t>(p.shape.warps)) {
     keepBooks(p);
+    endBlock();
     return;
   }
   int32_t vectors = static_cast<int32_t>(p.shape.vectors);

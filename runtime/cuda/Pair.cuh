@@ -192,16 +192,7 @@ struct PairPlace {
 /// and looks around for them if that takes long.
 __device__ __forceinline__ void keepPairBooks(const ExchangeParams &p,
                                               PairShared &shared) {
-  waitForPreviousKernel();
-  Call call = beginCall(p);
-  if (blockIdx.x == 0)
-    pushHeaders(p, call);
-  // Everybody has used the epoch.
-  waitForArrivals();
-  if ((threadIdx.x & 31) == 0)
-    advanceEpoch(p, call, countBlock(p));
-  if (blockIdx.x == 0)
-    checkHeaders(p, call);
+  Call call = keepBooks(p);
   // Whatever the others still wait for.
   if (call.failed)
     shared.failed = 1;

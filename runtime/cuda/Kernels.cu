@@ -177,30 +177,29 @@ static ExchangeParams paramsOf(const Endpoint &endpoint) {
   return p;
 }
 
-/// Whether pairKernel does this call, with which tail; negative: not. A matter
-/// of this rank alone, since it sends the same.
-static int quickTailOf(const ExchangeParams &p, int32_t dtype) {
+/// Which of the quick kernels (Table.h) does this call; negative: none. A
+/// matter of this rank alone, since they all send the same.
+static int quickKindOf(const ExchangeParams &p, int32_t dtype) {
   const NormParams &a = p.norm;
-  auto usual = [&](const Scale &gamma) {
-    return gamma.aligned && gamma.dtype == dtype;
-  };
   auto fits = [](const Operand &operand) {
     return !operand.data || operand.aligned;
   };
+  auto lies = [](const Scale &scale) { return !scale.data || scale.aligned; };
   if (p.pieces != 1 || p.reduction != 0 || p.shape.pairs > numQuickShapes ||
-      a.bias.data || !fits(p.input) || !fits(a.residual) || !fits(a.out) ||
-      !fits(a.residualOut) || !fits(a.sumOut))
+      !fits(p.input) || !fits(a.residual) || !fits(a.out) ||
+      !fits(a.residualOut) || !fits(a.sumOut) || !lies(a.bias) ||
+      !lies(a.pre.gamma) || !lies(a.norm.gamma))
     return -1;
   if (!a.norm.gamma.data)
-    return 2;
-  if (a.sumOut.data || !usual(a.norm.gamma))
+    return quickSum;
+  bool sandwich = a.pre.gamma.data;
+  int32_t type = a.norm.gamma.dtype;
+  if ((type != dtype && type != 0) || (sandwich && a.pre.gamma.dtype != type))
     return -1;
-  if (!a.pre.gamma.data)
-    return 0;
-  return usual(a.pre.gamma) ? 1 : -1;
+  return quickKind(sandwich, a.bias.data || a.sumOut.data, type != dtype);
 }
 
-static PairParams pairParamsOf(const ExchangeParams &p) {
+static PairParams pairParamsOf(const ExchangeParams &p, uint32_t grid) {
   const NormParams &a = p.norm;
   PairParams q = {};
   q.input = p.input.data;
@@ -230,6 +229,11 @@ static PairParams pairParamsOf(const ExchangeParams &p) {
   q.rows = p.rows;
   q.rowLines = p.shape.lines * lineBytes;
   q.hash = p.hash;
+  q.threads = p.shape.warps * 32;
+  q.grid = grid;
+  q.bias = static_cast<const char *>(a.bias.data);
+  q.sumOut = a.sumOut.data;
+  q.sumOutStride = a.sumOut.stride;
   return q;
 }
 
@@ -259,14 +263,18 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
   const KernelTable table = tableOf(args.dtype);
   int shape = shapeIndex(plan.shape.pairs);
   ExchangeKernel kernel = nullptr;
+  uint32_t sharedBytes = plan.sharedBytes;
   switch (plan.protocol) {
   case Protocol::Lines: {
-    int tail = p.world == 2 ? quickTailOf(p, args.dtype) : -1;
+    int quick =
+        p.world == 2 && !endpoint.general ? quickKindOf(p, args.dtype) : -1;
     kernel = p.world != 2 ? table.lines[shape]
-             : tail < 0   ? table.pairLines[shape]
-                          : table.pairQuick[tail][shape];
-    if (tail >= 0)
-      p.pair = pairParamsOf(p);
+             : quick < 0  ? table.pairLines[shape]
+                          : table.pairQuick[quick][shape];
+    if (quick >= 0) {
+      p.pair = pairParamsOf(p, plan.grid);
+      sharedBytes = keptBytesOf(quick, plan.shape.pairs, p.pair.threads);
+    }
     break;
   }
   case Protocol::Elements:
@@ -281,7 +289,7 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
   case Protocol::None:
     return cudaErrorInvalidValue;
   }
-  return launch(kernel, plan.grid, plan.block, plan.sharedBytes,
+  return launch(kernel, plan.grid, plan.block, sharedBytes,
                 endpoint.programmatic, stream, p);
 }
 
@@ -385,9 +393,9 @@ cudaError_t tandem::cuda::loadKernels(KernelFacts &facts) {
                 loadKernel(reinterpret_cast<const void *>(kernel), device,
                            &facts.residentThreads[i]))
           return error;
-      for (int tail = -1; tail < numTails; ++tail) {
-        ExchangeKernel kernel = tail < 0             ? table.pairLines[i]
-                                : i < numQuickShapes ? table.pairQuick[tail][i]
+      for (int kind = -1; kind < numQuickKinds; ++kind) {
+        ExchangeKernel kernel = kind < 0             ? table.pairLines[i]
+                                : i < numQuickShapes ? table.pairQuick[kind][i]
                                                      : nullptr;
         if (cudaError_t error =
                 loadKernel(reinterpret_cast<const void *>(kernel), device,

@@ -48,6 +48,8 @@ struct Endpoint {
   /// Launch programmatically: start before the previous kernel of the stream is
   /// done. KernelFacts::programmatic.
   bool programmatic;
+  /// For tests: the kernels that can do everything alone.
+  bool general = false;
 };
 
 /// Rows of `hidden` elements, `stride` elements apart (never 0). Any alignment

@@ -42,21 +42,30 @@ __device__ __forceinline__ void touchScale(const Scale &scale, uint32_t bytes,
 }
 
 /// Reads a word of each 64 bytes of launch parameters, so that all of them are
-/// fetched at a time instead of one by one on the way of the data. `rows` isn't
-/// 0, which the compiler can't know. `seen` is what else was fetched.
+/// fetched at a time instead of one by one on the way of the data. The result
+/// goes to keepWords.
 template <class Params>
-__device__ __forceinline__ void touchParams(const Params &p, uint32_t rows,
-                                            uint32_t seen = 0) {
+__device__ __forceinline__ uint32_t touchWords(const Params &p) {
   const uint32_t *words = reinterpret_cast<const uint32_t *>(&p);
+  uint32_t seen = 0;
 #pragma unroll
   for (uint32_t i = 0; i < sizeof(Params) / 4; i += 16)
     seen ^= words[i];
+  return seen;
+}
+/// Keeps the fetching of what was `seen`. `rows` isn't 0, which the compiler
+/// can't know.
+__device__ __forceinline__ void keepWords(uint32_t seen, uint32_t rows) {
   if (seen == 0x9e3779b9u && rows == 0)
     asm volatile("trap;");
 }
+template <class Params>
+__device__ __forceinline__ void touchParams(const Params &p, uint32_t rows) {
+  keepWords(touchWords(p), rows);
+}
 
 /// While there is something else to wait for. The loads aren't waited for
-/// before keepTouches.
+/// before keepWords.
 template <class T>
 __device__ __forceinline__ uint32_t touchGammas(const NormParams &norm) {
   uint32_t elements = static_cast<uint32_t>(norm.vectors) * T::perVector;
@@ -65,14 +74,6 @@ __device__ __forceinline__ uint32_t touchGammas(const NormParams &norm) {
   touchScale(norm.norm.gamma, elements * (norm.norm.gamma.dtype ? 2 : 4), seen);
   return seen;
 }
-/// At the end: keeps the loads. The condition never holds, which the compiler
-/// can't know.
-__device__ __forceinline__ void keepTouches(const NormParams &norm,
-                                            uint32_t seen) {
-  if (seen == 0x9e3779b9u && norm.rows == 0)
-    asm volatile("trap;");
-}
-
 /// Piece `row` of the input or of an output, and how many vectors it has.
 struct Piece {
   uint32_t row;
@@ -365,8 +366,8 @@ __device__ __forceinline__ void endBlock() {
   letNextKernelStart();
 }
 
-/// By the warp of each block that keeps the books, so that they don't lie on the
-/// way of the data. The block isn't at its end with them.
+/// By the warp of each block that keeps the books, so that they don't lie on
+/// the way of the data. The block isn't at its end with them.
 __device__ __forceinline__ Call keepBooks(const ExchangeParams &p) {
   waitForPreviousKernel();
   Call call = beginCall(p);
@@ -464,7 +465,7 @@ __global__ void __maxnreg__(pair ? pairRegisters(P) : registersFor(P))
                     residual);
   }
   endBlock();
-  keepTouches(p.norm, touched);
+  keepWords(touched, p.rows);
 }
 
 } // namespace cuda

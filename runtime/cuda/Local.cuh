@@ -45,7 +45,7 @@ __global__ void __maxnreg__(P == 1 ? 72 : registersFor(P))
                     blockDim.x);
   }
   endBlock();
-  keepTouches(p.norm, touched);
+  keepWords(touched, p.norm.rows);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,14 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 // The protocol of Lines.cuh, the same bytes at the same places, for what nearly
-// all calls between two ranks are: aligned rows, a gamma of the rows' type, no
-// bias. A call of a token takes less time than fetching the code and the launch
-// parameters of a kernel that can do everything, so this one can't.
+// all calls between two ranks are: aligned rows, and gammas of the rows' type
+// or f32. A call of a token takes less time than fetching the code and the
+// launch parameters of a kernel that can do everything, so this one can't; and
+// what most calls don't have is in instances of its own.
 
 #ifndef TANDEM_RUNTIME_CUDA_PAIR_CUH
 #define TANDEM_RUNTIME_CUDA_PAIR_CUH
 
 #include "Lines.cuh"
+#include "Table.h"
 
 namespace tandem {
 namespace cuda {
@@ -28,13 +30,32 @@ enum class PairTail {
   Sum,
 };
 
-/// Constant memory, which may be loaded before the dependency wait, and is.
+/// Constant memory, which may be loaded before the dependency wait, and is. Not
+/// by the instruction for it, which ptxas would move behind a barrier.
 __device__ __forceinline__ uint4 loadConstant(const char *from) {
   uint4 v;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from));
+               : "l"(from)
+               : "memory");
   return v;
+}
+
+__device__ __forceinline__ uint32_t touchConstant(const char *from) {
+  uint32_t word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+  return word;
+}
+
+/// Without a branch.
+__device__ __forceinline__ void storeIf(bool there, char *to, uint4 v) {
+  asm volatile("{\n"
+               ".reg .pred there;\n"
+               "setp.ne.u32 there, %5, 0;\n"
+               "@there st.global.v4.u32 [%0], {%1, %2, %3, %4};\n"
+               "}" ::"l"(to),
+               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(uint32_t(there))
+               : "memory");
 }
 
 /// Keeps the compiler from computing something of these before a loop over
@@ -91,6 +112,10 @@ struct PairPlace {
   __device__ __forceinline__ bool eighth() const {
     return (threadIdx.x & 7) == 7;
   }
+  /// Means nothing where there is no vector.
+  __device__ __forceinline__ uint32_t offset(int i) const {
+    return static_cast<uint32_t>(at[i]);
+  }
   __device__ __forceinline__ bool line(int i) const { return bits >> i & 1; }
   __device__ __forceinline__ bool split(int k) const {
     return bits >> (8 + k) & 1;
@@ -102,42 +127,17 @@ struct PairPlace {
     for (int i = 0; i < 2 * P; ++i) {
       v[i] = make_uint4(0, 0, 0, 0);
       if (at[i] >= 0)
-        v[i] = *reinterpret_cast<const uint4 *>(row + at[i]);
+        v[i] = *reinterpret_cast<const uint4 *>(row + offset(i));
     }
   }
 
-  __device__ __forceinline__ void loadGamma(const char *gamma,
-                                            uint4 (&v)[2 * P]) const {
-#pragma unroll
-    for (int i = 0; i < 2 * P; ++i) {
-      v[i] = make_uint4(0, 0, 0, 0);
-      if (at[i] >= 0)
-        v[i] = loadConstant(gamma + at[i]);
-    }
-  }
-
-  /// Fetches a word of each of this thread's vectors. The result counts for
-  /// nothing, but has to be used somewhere, or nothing is fetched.
-  __device__ __forceinline__ uint32_t touch(const char *constant) const {
-    uint32_t seen = 0;
-#pragma unroll
-    for (int i = 0; i < 2 * P; ++i)
-      if (at[i] >= 0) {
-        uint32_t word;
-        asm volatile("ld.global.nc.u32 %0, [%1];"
-                     : "=r"(word)
-                     : "l"(constant + at[i]));
-        seen ^= word;
-      }
-    return seen;
-  }
-
-  __device__ __forceinline__ void store(char *row,
+  /// NaNs become canonical.
+  template <class T>
+  __device__ __forceinline__ void store(bool there, char *row,
                                         const uint4 (&v)[2 * P]) const {
 #pragma unroll
     for (int i = 0; i < 2 * P; ++i)
-      if (at[i] >= 0)
-        *reinterpret_cast<uint4 *>(row + at[i]) = v[i];
+      storeIf(there && at[i] >= 0, row + offset(i), canonicalVector<T>(v[i]));
   }
 
   __device__ __forceinline__ void push(char *lines0, uint64_t flag,
@@ -207,15 +207,106 @@ __device__ __forceinline__ void keepPairBooks(const ExchangeParams &p,
   letNextKernelStart();
 }
 
-template <class T, int P, PairTail tail>
+/// The gamma of a row, `wide` if it is in f32 and the rows in 16 bits.
+template <class T, int P, bool wide>
+struct PairGamma {
+  uint4 v[wide ? 4 * P : 2 * P];
+
+  __device__ __forceinline__ void load(const PairPlace<P> &place,
+                                       const char *gamma) {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i) {
+      if constexpr (wide) {
+        v[2 * i] = v[2 * i + 1] = make_uint4(0, 0, 0, 0);
+        if (place.at[i] >= 0) {
+          v[2 * i] = loadConstant(gamma + 2 * place.offset(i));
+          v[2 * i + 1] = loadConstant(gamma + 2 * place.offset(i) + 16);
+        }
+      } else {
+        v[i] = make_uint4(0, 0, 0, 0);
+        if (place.at[i] >= 0)
+          v[i] = loadConstant(gamma + place.offset(i));
+      }
+    }
+  }
+
+  /// Fetches a word of each of this thread's vectors. The result counts for
+  /// nothing, but has to be used somewhere, or nothing is fetched.
+  __device__ static __forceinline__ uint32_t touch(const PairPlace<P> &place,
+                                                   const char *gamma) {
+    uint32_t seen = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i)
+      if (place.at[i] >= 0)
+        seen ^= touchConstant(gamma + (wide ? 2 : 1) * place.offset(i));
+    return seen;
+  }
+
+  __device__ __forceinline__ void scale(float inverse, int32_t rounding,
+                                        uint4 (&s)[2 * P]) const {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i) {
+      if constexpr (wide)
+        s[i] = scaledWidely<T>(s[i], inverse, rounding, v[2 * i], v[2 * i + 1]);
+      else
+        s[i] = scaledBy<T>(s[i], inverse, rounding, v[i]);
+    }
+  }
+};
+
+/// A row that each thread keeps its vectors of in the block's dynamic shared
+/// memory (keptBytesOf), by copies that take no registers.
+template <int P>
+struct PairKept {
+  uint4 *mine;
+  /// Vectors between this thread's.
+  uint32_t step;
+
+  __device__ __forceinline__ PairKept(uint32_t threads) : step(threads) {
+    extern __shared__ uint4 keptVectors[];
+    mine = keptVectors + threadIdx.x;
+  }
+
+  __device__ __forceinline__ void fetch(const PairPlace<P> &place,
+                                        const char *row) const {
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i)
+      if (place.at[i] >= 0)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         sharedAddress(mine + i * step)),
+                     "l"(row + place.offset(i))
+                     : "memory");
+  }
+  /// What was fetched last.
+  __device__ __forceinline__ void load(const PairPlace<P> &place,
+                                       uint4 (&out)[2 * P]) const {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i) {
+      out[i] = make_uint4(0, 0, 0, 0);
+      if (place.at[i] >= 0)
+        out[i] = mine[i * step];
+    }
+  }
+};
+
+/// `more`: with a bias, or with the sum as an output. `wide`: gammas in f32,
+/// rows in 16 bits.
+template <class T, int P, PairTail tail, bool more, bool wide>
 __global__ void __maxnreg__(pairRegisters(P))
     pairKernel(const __grid_constant__ ExchangeParams p) {
+  constexpr bool norm = tail != PairTail::Sum;
+  constexpr bool sandwich = tail == PairTail::Sandwich;
+  // Where there are no registers for the residual until it is needed.
+  constexpr bool keep = keepsResidual(sandwich, wide);
   __shared__ PairShared shared;
   const PairParams &q = p.pair;
+  // The others have something to do while they fetch what they fetch first.
+  uint32_t touched = keep ? touchWords(q) : 0;
   int32_t lane = threadIdx.x & 31;
   int32_t warp = threadIdx.x >> 5;
   int32_t warps = static_cast<int32_t>(q.warps);
-  const uint32_t threads = q.warps * 32;
+  const uint32_t &threads = q.threads;
   clearPartials(shared.partials, threads);
   if (threadIdx.x == 0) {
     initBarrier(&shared.done, q.warps);
@@ -230,94 +321,122 @@ __global__ void __maxnreg__(pairRegisters(P))
   uint32_t row = blockIdx.x;
   // Into the L1 cache, since there are no registers for them until they are
   // needed.
-  uint32_t touched = 0;
-  if (tail != PairTail::Sum)
-    touched = place.touch(q.gamma);
-  if (tail == PairTail::Sandwich)
-    touched ^= place.touch(q.preGamma);
+  if constexpr (norm)
+    touched ^= PairGamma<T, P, wide>::touch(place, q.gamma);
+  if constexpr (sandwich)
+    touched ^= PairGamma<T, P, wide>::touch(place, q.preGamma);
 
   // Whatever can be done later is: what the link waits for goes first.
   waitForPreviousKernel();
   uint64_t epoch = loadWord(&q.control->epoch);
-  bool failed = loadWord(&q.control->failure) != 0;
+  uint64_t failure = loadWord(&q.control->failure);
   uint4 x[2 * P];
   place.load(q.input + row * q.inputStride, x);
-  uint64_t flag = flagOf(epoch, q.hash);
-  uint64_t slot = slotOf(epoch) ? q.slotBytes : 0;
-  char *outbox = q.outbox + slot;
-  const char *inbox = q.inbox + slot;
-  if (!failed)
-    place.push(outbox + uint64_t(row) * q.rowLines, flag, x);
+  // No flag is zero: once the group has failed.
+  uint64_t flag = failure ? 0 : flagOf(epoch, q.hash);
+  if (flag)
+    place.push(q.outbox + slotOf(epoch) * q.slotBytes +
+                   uint64_t(row) * q.rowLines,
+               flag, x);
   arriveAtControl();
+  if constexpr (more)
+    if (q.bias)
+      touched ^= PairGamma<T, P, false>::touch(place, q.bias);
+  PairKept<P> kept(threads);
   uint4 residual[2 * P];
-  if (tail != PairTail::Sum && q.residual)
-    place.load(q.residual + row * q.residualStride, residual);
-  touchParams(q, q.rows, touched);
-  uint32_t turn = 0;
+  auto fetchResidual = [&] {
+    if (!norm || !q.residual)
+      return;
+    const char *from = q.residual + row * q.residualStride;
+    if constexpr (keep)
+      kept.fetch(place, from);
+    else
+      place.load(from, residual);
+  };
+  fetchResidual();
+  if (!keep)
+    touched ^= touchWords(q);
+  keepWords(touched, q.rows);
+  uint32_t sums = 0;
   while (true) {
+    // Two sums a row, or one.
+    uint32_t turn = sandwich ? 0 : sums++;
     renew(place.at);
     uint4 s[2 * P];
-    const char *from = inbox + uint64_t(row) * q.rowLines;
+    // The slot is in the flag, too.
+    const char *from =
+        q.inbox + slotOf(flag >> 16) * q.slotBytes + uint64_t(row) * q.rowLines;
 #pragma unroll 1
     for (uint32_t looks = 1; !place.look(from, flag, s); ++looks) {
       if (looks % looksBetween == 0 && shared.failed)
-        failed = true;
-      if (failed)
+        flag = 0;
+      if (!flag)
         break;
     }
     place.unfold(s);
 #pragma unroll
     for (int i = 0; i < 2 * P; ++i)
       s[i] = addLoosely<T>(x[i], s[i]);
-    if constexpr (tail == PairTail::Sum) {
-#pragma unroll
-      for (int i = 0; i < 2 * P; ++i)
-        s[i] = canonicalVector<T>(s[i]);
-      place.store(q.out + row * q.outStride, s);
+    if constexpr (!norm) {
+      place.template store<T>(true, q.out + row * q.outStride, s);
     } else {
-      if constexpr (tail == PairTail::Sandwich) {
-        beginSum(squaresOf<T, P>(s), shared.partials, turn);
-        uint4 pre[2 * P];
-        place.loadGamma(q.preGamma, pre);
+      if constexpr (more) {
+        place.template store<T>(q.sumOut, q.sumOut + row * q.sumOutStride, s);
+        if (q.bias) {
+#pragma unroll
+          for (int i = 0; i < 2 * P; ++i)
+            if (place.at[i] >= 0)
+              s[i] =
+                  addLoosely<T>(s[i], loadConstant(q.bias + place.offset(i)));
+        }
+      }
+      PairGamma<T, P, wide> gamma;
+      if constexpr (sandwich) {
+        float squares = squaresOf<T, P>(s);
+        gamma.load(place, q.preGamma);
+        beginSum(squares, shared.partials, turn);
         float inverse = inverseRms(endSum(shared.partials, turn, threads),
                                    q.length, q.preEpsilon);
+        gamma.scale(inverse, q.preRounding, s);
+        // What isn't of the row stays zero, whatever the inverse is.
 #pragma unroll
         for (int i = 0; i < 2 * P; ++i)
-          if (place.at[i] >= 0)
-            s[i] = scaledBy<T>(s[i], inverse, q.preRounding, pre[i]);
+          if (place.at[i] < 0)
+            s[i] = make_uint4(0, 0, 0, 0);
       }
-      if (q.residual)
+      if (q.residual) {
+        if constexpr (keep)
+          kept.load(place, residual);
 #pragma unroll
         for (int i = 0; i < 2 * P; ++i)
           s[i] = addLoosely<T>(s[i], residual[i]);
-      beginSum(squaresOf<T, P>(s), shared.partials, turn);
-      // While the other warps come.
-      uint4 gamma[2 * P];
-      place.loadGamma(q.gamma, gamma);
-      if (q.residualOut) {
-        uint4 r[2 * P];
-#pragma unroll
-        for (int i = 0; i < 2 * P; ++i)
-          r[i] = canonicalVector<T>(s[i]);
-        place.store(q.residualOut + row * q.residualOutStride, r);
       }
-      float inverse = inverseRms(endSum(shared.partials, turn, threads),
-                                 q.length, q.epsilon);
-#pragma unroll
-      for (int i = 0; i < 2 * P; ++i)
-        s[i] = scaledBy<T>(s[i], inverse, q.rounding, gamma[i]);
-      place.store(q.out + row * q.outStride, s);
+      float squares = squaresOf<T, P>(s);
+      gamma.load(place, q.gamma);
+      beginSum(squares, shared.partials, turn);
+      bool good;
+      float sum = endSum(shared.partials, turn, threads);
+      float inverse = inverseRmsQuickly(sum, q.length, q.epsilon, good);
+      // While that is computed, and not before: shared memory is in demand. A
+      // sum of squares isn't below zero, which ptxas can't know.
+      place.template store<T>(q.residualOut && !(sum < 0.0f),
+                              q.residualOut + row * q.residualOutStride, s);
+      if (!good)
+        inverse = inverseRmsSlowly(sum, q.length, q.epsilon);
+      gamma.scale(inverse, q.rounding, s);
+      place.template store<T>(true, q.out + row * q.outStride, s);
     }
     // Each further row is pushed when the one before is done, so that rows
     // arrive one after another.
-    row += gridDim.x;
+    row += q.grid;
     if (row >= q.rows)
       break;
     place.load(q.input + row * q.inputStride, x);
-    if (!failed)
-      place.push(outbox + uint64_t(row) * q.rowLines, flag, x);
-    if (tail != PairTail::Sum && q.residual)
-      place.load(q.residual + row * q.residualStride, residual);
+    if (flag)
+      place.push(q.outbox + slotOf(flag >> 16) * q.slotBytes +
+                     uint64_t(row) * q.rowLines,
+                 flag, x);
+    fetchResidual();
   }
   // All lanes have stored; the books' warp waits for that.
   __syncwarp();

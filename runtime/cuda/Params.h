@@ -92,6 +92,12 @@ struct PairParams {
   /// Bytes of a row's lines.
   uint32_t rowLines;
   uint32_t hash;
+  /// The block's that hold the row, and the grid's blocks.
+  uint32_t threads;
+  uint32_t grid;
+  const char *bias;
+  char *sumOut;
+  int64_t sumOutStride;
 };
 
 struct ExchangeParams {

@@ -432,40 +432,18 @@ __device__ __noinline__ uint4 combinePair(int32_t reduction, uint4 a, uint4 b) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-constexpr int maxConsumerWarps = 20;
 /// Sums of the warps, twice so that one barrier a sum is enough. Entries past
 /// the last warp stay zero.
 struct Partials {
-  float4 sums[2][maxConsumerWarps / 4];
+  float4 sums[2][8];
 };
 
-/// By the first warp, which is among those that sumOverRow makes wait. Only
-/// what fills the last four is ever read.
+/// By the first warp, which is among those that a sum makes wait.
 __device__ __forceinline__ void clearPartials(Partials &partials,
                                               uint32_t threads) {
-  uint32_t turn = threadIdx.x >> 2;
-  uint32_t at = threads / 32 + (threadIdx.x & 3);
-  if (turn < 2 && at < maxConsumerWarps)
-    reinterpret_cast<float *>(partials.sums[turn])[at] = 0.0f;
-}
-
-/// Four partial sums, or zeros. In this order with others, so that several are
-/// on their way at a time.
-__device__ __forceinline__ float4 loadPartials(const float4 *from, bool there) {
-  float4 s;
-  asm volatile("{\n"
-               ".reg .pred there;\n"
-               "setp.ne.u32 there, %5, 0;\n"
-               "mov.f32 %0, 0f00000000;\n"
-               "mov.f32 %1, 0f00000000;\n"
-               "mov.f32 %2, 0f00000000;\n"
-               "mov.f32 %3, 0f00000000;\n"
-               "@there ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
-               "}"
-               : "=&f"(s.x), "=&f"(s.y), "=&f"(s.z), "=&f"(s.w)
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))),
-                 "r"(uint32_t(there)));
-  return s;
+  if (threadIdx.x < 32 && threadIdx.x >= threads / 32)
+    for (int turn = 0; turn < 2; ++turn)
+      reinterpret_cast<float *>(partials.sums[turn])[threadIdx.x] = 0.0f;
 }
 
 /// The sum over all threads of the row, the same bits in each: within a warp a
@@ -483,17 +461,15 @@ __device__ __forceinline__ void beginSum(float value, Partials &partials,
 __device__ __forceinline__ float endSum(const Partials &partials,
                                         uint32_t &turn, uint32_t threads) {
   barrierOf(threads);
-  float4 s[maxConsumerWarps / 4];
-  const float4 *from = partials.sums[turn & 1];
+  // A lane takes four warps, since all of them in each lane are more than
+  // shared memory delivers in the time.
+  float4 s = partials.sums[turn & 1][threadIdx.x & 7];
+  float sum = (s.x + s.y) + (s.z + s.w);
 #pragma unroll
-  for (int i = 0; i < maxConsumerWarps / 4; ++i)
-    s[i] = loadPartials(from + i, threads > 128u * i);
-  float fours[maxConsumerWarps / 4];
-#pragma unroll
-  for (int i = 0; i < maxConsumerWarps / 4; ++i)
-    fours[i] = (s[i].x + s[i].y) + (s[i].z + s[i].w);
+  for (int step = 1; step < 8; step *= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, step);
   ++turn;
-  return ((fours[0] + fours[1]) + (fours[2] + fours[3])) + fours[4];
+  return sum;
 }
 __device__ __forceinline__ float sumOverRow(float value, Partials &partials,
                                             uint32_t &turn, uint32_t threads) {
@@ -523,21 +499,44 @@ __device__ __forceinline__ float squareSum(const float (&v)[T::perVector]) {
   return q[0];
 }
 
-/// rn(sum / length). With a rounded reciprocal a quotient needs one correction
-/// to be rounded as well (Markstein), as long as nothing leaves the range of
-/// normal numbers.
-__device__ __forceinline__ float meanOf(float sum, Length length) {
+/// 1 / rn(sqrt(rn(rn(sum / length) + epsilon))), rounded.
+static __device__ __noinline__ float inverseRmsSlowly(float sum, Length length,
+                                                      float epsilon) {
+  return __frcp_rn(
+      __fsqrt_rn(__fadd_rn(__fdiv_rn(sum, length.value), epsilon)));
+}
+
+/// The same where nothing leaves the range of normal numbers; `good` says
+/// whether that is so. Straight on from one approximation: every step but the
+/// last of each rounding is one correction.
+__device__ __forceinline__ float inverseRmsQuickly(float sum, Length length,
+                                                   float epsilon, bool &good) {
+  // With a rounded reciprocal a quotient needs one correction to be rounded as
+  // well (Markstein).
   float quotient = __fmul_rn(sum, length.inverse);
   float rest = __fmaf_rn(-quotient, length.value, sum);
-  quotient = __fmaf_rn(rest, length.inverse, quotient);
-  if (sum > 1e-18f && sum < 1e36f)
-    return quotient;
-  return __fdiv_rn(sum, length.value);
+  float square = __fadd_rn(__fmaf_rn(rest, length.inverse, quotient), epsilon);
+  // What __fsqrt_rn does.
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(square));
+  float root = __fmul_rn(square, inverse);
+  root =
+      __fmaf_rn(__fmaf_rn(-root, root, square), __fmul_rn(0.5f, inverse), root);
+  // The approximation is also one of the root's reciprocal: once corrected it
+  // is at most a unit off, and then one more correction rounds it, unless all
+  // bits of the root are set (Markstein).
+  inverse = __fmaf_rn(__fmaf_rn(-root, inverse, 1.0f), inverse, inverse);
+  inverse = __fmaf_rn(__fmaf_rn(-root, inverse, 1.0f), inverse, inverse);
+  good = sum > 1e-18f && sum < 1e36f && square < 1e38f &&
+         (__float_as_uint(root) & 0x7fffffu) != 0x7fffffu;
+  return inverse;
 }
 
 __device__ __forceinline__ float inverseRms(float sum, Length length,
                                             float epsilon) {
-  return __frcp_rn(__fsqrt_rn(__fadd_rn(meanOf(sum, length), epsilon)));
+  bool good;
+  float inverse = inverseRmsQuickly(sum, length, epsilon, good);
+  return good ? inverse : inverseRmsSlowly(sum, length, epsilon);
 }
 
 /// The sum of the squares that this thread holds.
@@ -576,6 +575,31 @@ __device__ __forceinline__ uint4 scaledBy(uint4 v, float inverse,
           T::multiplyWord(T::roundPair(values[6], values[7]), gamma.w)));
   }
   T::unpack(gamma, factors);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    values[i] *= factors[i];
+  return T::pack(values);
+}
+
+/// The same for a gamma in f32, where the rows have 16 bits.
+template <class T>
+__device__ __forceinline__ uint4 scaledWidely(uint4 v, float inverse,
+                                              int32_t rounding, uint4 low,
+                                              uint4 high) {
+  float values[T::perVector];
+  T::unpack(v, values);
+#pragma unroll
+  for (int i = 0; i < T::perVector; ++i)
+    values[i] *= inverse;
+  if (rounding == 0) {
+#pragma unroll
+    for (int i = 0; i < T::perVector; i += 2)
+      T::unpackPair(T::roundPair(values[i], values[i + 1]), values[i],
+                    values[i + 1]);
+  }
+  float factors[8];
+  F32::unpack(low, reinterpret_cast<float (&)[4]>(factors[0]));
+  F32::unpack(high, reinterpret_cast<float (&)[4]>(factors[4]));
 #pragma unroll
   for (int i = 0; i < T::perVector; ++i)
     values[i] *= factors[i];

@@ -22,8 +22,23 @@ using ReduceKernel = void (*)(const char *, uint32_t, char *, uint64_t,
 /// By the logarithm of the pairs of vectors a thread holds: 1, 2, and 4, which
 /// only f32 has (maxRowVectorsOf).
 constexpr int numShapes = 3;
-/// Of Pair.cuh's kernels: PairTail's, and shapes of 1 and 2 pairs.
-constexpr int numTails = 3;
+/// Of Pair.cuh's kernels: norms by quickKind, and the sum alone; shapes of 1
+/// and 2 pairs.
+constexpr int quickKind(bool sandwich, bool more, bool wide) {
+  return (sandwich ? 1 : 0) + (more ? 2 : 0) + (wide ? 4 : 0);
+}
+constexpr int quickSum = 8;
+/// Whether such a kernel keeps residuals in shared memory, not having the
+/// registers; a few kilobytes, which never decide how many blocks fit.
+TANDEM_HD constexpr bool keepsResidual(bool sandwich, bool wide) {
+  return sandwich || wide;
+}
+/// Dynamic shared memory of a quick kernel's block.
+constexpr uint32_t keptBytesOf(int kind, uint32_t pairs, uint32_t threads) {
+  bool keeps = kind != quickSum && keepsResidual(kind & 1, kind & 4);
+  return keeps ? 2 * pairs * threads * vectorBytes : 0;
+}
+constexpr int numQuickKinds = 9;
 constexpr int numQuickShapes = 2;
 
 /// The kernels of one family and element type: each instance is a file of its
@@ -40,7 +55,7 @@ struct OneStepTable {
 /// For worlds of two: the same, quicker.
 template <class T>
 struct PairTable {
-  static const ExchangeKernel quick[numTails][numQuickShapes];
+  static const ExchangeKernel quick[numQuickKinds][numQuickShapes];
   static const ExchangeKernel lines[numShapes];
   static const ExchangeKernel oneStep[numShapes];
 };

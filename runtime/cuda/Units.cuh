@@ -467,7 +467,7 @@ __global__ void __maxnreg__(registersFor(P))
     taker.run();
   }
   endBlock();
-  keepTouches(p.norm, touched);
+  keepWords(touched, p.norm.rows);
 }
 
 } // namespace cuda

@@ -72,16 +72,17 @@ public:
         ranks(2, devices, uint64_t(maxTokens) * hidden * 2) {
     size_t bytes = size_t(maxTokens * hidden * 2);
     for (int rank = 0; rank < 2; ++rank) {
-      for (auto *list : {&inputs, &residuals, &outs})
+      for (auto *list : {&inputs, &residuals, &outs, &sums})
         for (int set = 0; set < sets; ++set) {
           list[0][rank].emplace_back(ranks.deviceOf(rank), bytes);
           // Ordinary bf16 numbers.
           TANDEM_CHECK_CUDA(
               cudaMemset(list[0][rank].back().get(), 0x3c, bytes));
         }
-      gammas.emplace_back(ranks.deviceOf(rank), size_t(hidden) * 2);
+      // In bf16 or f32; and of a bias.
+      gammas.emplace_back(ranks.deviceOf(rank), size_t(hidden) * 4);
       TANDEM_CHECK_CUDA(
-          cudaMemset(gammas.back().get(), 0x3c, size_t(hidden) * 2));
+          cudaMemset(gammas.back().get(), 0x3c, size_t(hidden) * 4));
       counters.emplace_back(ranks.deviceOf(rank), 256);
       TANDEM_CHECK_CUDA(cudaMemset(counters.back().get(), 0, 256));
       times.emplace_back(ranks.deviceOf(rank), 256);
@@ -99,11 +100,13 @@ public:
     args.residual = {residuals[rank][size_t(set)].get(), hidden};
     args.residualOut = args.residual;
     args.out = {outs[rank][size_t(set)].get(), hidden};
-    args.norm = {gammas[size_t(rank)].get(), 2, 0, 1e-5f};
+    args.norm = {gammas[size_t(rank)].get(), wide ? 0 : 2, 0, 1e-5f};
     if (sandwich)
       args.pre = args.norm;
-    if (general)
-      args.sumOut = args.out;
+    if (bias)
+      args.bias = args.norm.gamma;
+    if (sumOut)
+      args.sumOut = {sums[rank][size_t(set)].get(), hidden};
     return args;
   }
 
@@ -180,6 +183,7 @@ public:
                      Endpoint endpoint = ranks.endpoint(rank);
                      endpoint.bulkCopies = bulk;
                      endpoint.programmatic = programmatic;
+                     endpoint.general = general;
                      TANDEM_CHECK_CUDA(launchExchange(
                          endpoint, argsOf(rank, tokens, call), plan, stream));
                    });
@@ -193,10 +197,14 @@ public:
   const int sets;
   const int devices;
   bool sandwich = false;
+  bool bias = false;
+  bool sumOut = false;
+  /// Gammas in f32.
+  bool wide = false;
   bool general = false;
   bool programmatic = true;
   Ranks ranks;
-  std::vector<DeviceBuffer> inputs[2], residuals[2], outs[2];
+  std::vector<DeviceBuffer> inputs[2], residuals[2], outs[2], sums[2];
   std::vector<DeviceBuffer> gammas, counters, times;
   uint64_t *counterWords[2];
 };
@@ -295,13 +303,27 @@ int main(int argc, char **argv) {
     return bench.exchange(tokens, plan, true, callsOf(tokens), samples);
   });
   bench.programmatic = true;
-  bench.sandwich = true;
-  line("sandwich", [&](int64_t tokens) {
-    Plan plan;
-    planCall(facts, bench.shapeOf(tokens), plan);
-    return bench.exchange(tokens, plan, true, callsOf(tokens), samples);
-  });
-  bench.sandwich = false;
+  struct {
+    const char *name;
+    bool sandwich, bias, sumOut, wide;
+  } calls[] = {{"sandwich", true, false, false, false},
+               {"bias", false, true, false, false},
+               {"sum, too", false, false, true, false},
+               {"f32 gamma", false, false, false, true},
+               {"sandwich, f32", true, false, false, true},
+               {"sandwich, all", true, true, true, true}};
+  for (const auto &call : calls) {
+    bench.sandwich = call.sandwich;
+    bench.bias = call.bias;
+    bench.sumOut = call.sumOut;
+    bench.wide = call.wide;
+    line(call.name, [&](int64_t tokens) {
+      Plan plan;
+      planCall(facts, bench.shapeOf(tokens), plan);
+      return bench.exchange(tokens, plan, true, callsOf(tokens), samples);
+    });
+  }
+  bench.sandwich = bench.bias = bench.sumOut = bench.wide = false;
   line("norm alone", [&](int64_t tokens) {
     return bench.measure(
         callsOf(tokens), samples, [&](int rank, int call, cudaStream_t stream) {

@@ -213,7 +213,7 @@ public:
     if (c.residualOut)
       args.residualOut =
           c.inPlace && c.residual ? args.residual : rowsOf(d.residualOut);
-    if (c.sumOut || general)
+    if (c.sumOut)
       args.sumOut = rowsOf(d.sumOut);
     if (c.bias)
       args.bias = pointerOf(d.bias, c.dtype);
@@ -253,8 +253,10 @@ public:
     launched = true;
     for (int rank = 0; rank < ranks.world; ++rank) {
       ranks.use(rank);
-      TANDEM_CHECK_CUDA(launchExchange(ranks.endpoint(rank), argsOf(rank), plan,
-                                       ranks.stream(rank)));
+      Endpoint endpoint = ranks.endpoint(rank);
+      endpoint.general = general;
+      TANDEM_CHECK_CUDA(
+          launchExchange(endpoint, argsOf(rank), plan, ranks.stream(rank)));
     }
   }
 
@@ -328,7 +330,7 @@ public:
   }
 
   std::vector<RankData> data;
-  /// Asks for more than the quick kernel does.
+  /// Not by the quick kernels.
   bool general = false;
 
 private:
@@ -760,13 +762,28 @@ TEST(CudaKernels, BitsDependNeitherOnPathNorOnBatch) {
     }
 }
 
+TEST(CudaKernels, InverseRootsAreRounded) {
+  NEEDS_GPUS(1);
+  DeviceBuffer different(0, 8);
+  TANDEM_CHECK_CUDA(cudaMemset(different.get(), 0, 8));
+  uint64_t *count = reinterpret_cast<uint64_t *>(different.get());
+  for (float length : {1.0f, 8.0f, 1000.0f, 4096.0f, 7168.0f, 17280.0f})
+    for (float epsilon : {0.0f, 1e-5f})
+      launchInverseRms(length, epsilon, count, nullptr);
+  launchInverseRms(4096.0f, 3e38f, count, nullptr);
+  uint64_t got = 1;
+  TANDEM_CHECK_CUDA(cudaGetLastError());
+  TANDEM_CHECK_CUDA(cudaMemcpy(&got, count, 8, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(got, 0u);
+}
+
 /// Two kernels do lines in a world of two, and blocks may be fewer than rows.
 TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
   NEEDS_GPUS(1);
   uint64_t seed = 900;
   for (int dtype : {0, 1, 2})
     for (int64_t hidden : {8, 456, 472, 4096, 7168, 12288})
-      for (int variant = 0; variant < 4; ++variant) {
+      for (int variant = 0; variant < 9; ++variant) {
         Ranks ranks(2, gpus(), uint64_t(40) * hidden * 4);
         Case c;
         c.tokens = 40;
@@ -775,6 +792,13 @@ TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
         c.norm = variant != 3;
         c.pre = variant == 1;
         c.residual = variant != 2;
+        // What quick kernels of their own do, one by one and together.
+        c.bias = variant == 4 || variant >= 7;
+        c.sumOut = variant == 5 || variant >= 7;
+        if (variant == 6 || variant >= 7)
+          c.gammaType = 0;
+        if (variant == 8)
+          c.pre = true;
         c.rounding = (hidden / 8 + variant) % 2;
         c.padding = hidden == 4096 ? 16 : 0;
         c.fill = Fill(seed % 3);
@@ -851,10 +875,12 @@ static void callAtRandom(int world, int calls) {
     c.hidden = std::vector<int64_t>{64, 2048, 4096}[random() % 3];
     c.tokens = 1 + int64_t(random() % 300);
     c.dtype = i % 3;
-    c.gammaType = c.dtype;
-    // Another kernel, in a world of two.
+    c.gammaType = random() % 4 ? c.dtype : 0;
+    // Other kernels, in a world of two.
     c.sumOut = random() % 4 == 0;
+    c.pre = random() % 4 == 0;
     problems.push_back(std::make_unique<Problem>(ranks, c, 1000 + i));
+    problems.back()->general = random() % 8 == 0;
     plans.push_back(problems.back()->plan());
     problems[size_t(i)]->run(plans.back());
     if (testing::Test::HasFailure())

@@ -100,6 +100,10 @@ void launchDelay(uint64_t nanoseconds, cudaStream_t stream);
 /// which every rank can reach; `mine` the time at which this one went on.
 void launchStart(uint64_t *const *counters, int rank, int world, uint64_t *time,
                  cudaStream_t stream);
+/// Counts the sums of squares, of all that there are, whose inverse root mean
+/// square isn't what rounding each operation gives.
+void launchInverseRms(float length, float epsilon, uint64_t *different,
+                      cudaStream_t stream);
 /// Writes the time.
 void launchStamp(uint64_t *time, cudaStream_t stream);
 /// Stores `bytes` to a peer's memory, 16 bytes a thread, and nothing else.

@@ -8,7 +8,7 @@
 
 #include "Ranks.h"
 
-#include "cuda/Device.cuh"
+#include "cuda/RowMath.cuh"
 
 using namespace tandem::cuda;
 
@@ -43,6 +43,27 @@ static __global__ void linkKernel(uint4 *to, const uint4 *from,
   for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
        i < vectors; i += step)
     to[i] = from[i];
+}
+
+static __global__ void inverseRmsKernel(Length length, float epsilon,
+                                        unsigned long long *different) {
+  uint32_t step = gridDim.x * blockDim.x;
+  for (uint64_t bits = blockIdx.x * blockDim.x + threadIdx.x;
+       bits <= 0x7f800000u; bits += step) {
+    float sum = __uint_as_float(static_cast<uint32_t>(bits));
+    float quick = inverseRms(sum, length, epsilon);
+    float mean = __fadd_rn(__fdiv_rn(sum, length.value), epsilon);
+    float want = __frcp_rn(__fsqrt_rn(mean));
+    if (__float_as_uint(quick) != __float_as_uint(want))
+      atomicAdd(different, 1ull);
+  }
+}
+
+void tandem::cuda::launchInverseRms(float length, float epsilon,
+                                    uint64_t *different, cudaStream_t stream) {
+  inverseRmsKernel<<<1024, 256, 0, stream>>>(
+      {length, 1.0f / length}, epsilon,
+      reinterpret_cast<unsigned long long *>(different));
 }
 
 void tandem::cuda::launchDelay(uint64_t duration, cudaStream_t stream) {

@@ -253,6 +253,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tandem_workspace_set_fusion": (c_int32, [c_void_p, c_int32, POINTER(_Error)]),
     "tandem_workspace_get_counters": (c_int32, [c_void_p, POINTER(_Counters)]),
     "tandem_workspace_get_failure": (c_int32, [c_void_p, POINTER(_Error)]),
+    "tandem_workspace_fail": (c_int32, [c_void_p, c_int32, c_char_p]),
     "tandem_workspace_get_defaults": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_workspace_get_hang_dump": (c_int32, [c_void_p, c_char_p, c_uint64]),
     "tandem_fused_all_reduce_norm": (c_int32, [c_void_p, POINTER(_NormArgs)]),
@@ -576,6 +577,21 @@ class Workspace(_Object):
                     handle, enabled, ctypes.byref(error)
                 ),
                 error,
+            )
+
+    def fail(self, status: Status, message: str = "") -> Status:
+        """Fails the group from outside of a call, for a rank that can't make the
+        calls that its peers make: they get ``status`` and ``message`` at once. Not
+        collective; any thread. The group's status: of two failures the first stays.
+        """
+        known = Status(status)
+        if known == Status.OK:
+            raise ValueError("status is OK, which is no failure")
+        with self._use() as handle:
+            return Status(
+                library().tandem_workspace_fail(
+                    handle, known, message.encode() if message else None
+                )
             )
 
     def counters(self) -> dict[str, int]:

@@ -234,6 +234,32 @@ def test_calls_that_differ_between_ranks():
     on_ranks(2, rank)
 
 
+def test_a_rank_that_cannot_go_on_fails_its_group():
+    context = runtime.Context()
+    unique_id = context.unique_id()
+    arrived = threading.Barrier(2)
+
+    def rank(r):
+        comm = runtime.Communicator(context, r, 2, unique_id=unique_id)
+        workspace = runtime.Workspace(comm, 4, 8, DType.F32)
+        arrived.wait()
+        if r == 1:
+            with pytest.raises(ValueError, match="no failure"):
+                workspace.fail(Status.OK)
+            first = workspace.fail(Status.OUT_OF_MEMORY, "no room")
+            # The first failure stays.
+            assert (first, workspace.fail(Status.INTERNAL)) == (first, first)
+            assert first == Status.OUT_OF_MEMORY
+        else:
+            with failing(Status.OUT_OF_MEMORY, "rank 1: no room"):
+                call(workspace, numpy.zeros((4, 8), numpy.float32))
+
+    begin = time.monotonic()
+    on_ranks(2, rank)
+    # Long before the deadline, which is 30 s.
+    assert time.monotonic() - begin < 15
+
+
 def test_two_threads_on_one_workspace():
     context = runtime.Context(timeout_ms=3000)
     unique_id = context.unique_id()

@@ -984,14 +984,15 @@ TEST(CudaKernels, CapturedCallsOfEveryKind) {
     for (Protocol protocol : protocolsOf(world))
       for (int dtype : {0, 1, 2})
         for (int64_t hidden : {64, 4096, 9000})
-          for (int variant = 0; variant < 4; ++variant) {
+          for (int variant = 0; variant < 6; ++variant) {
             force(ranks, protocol);
             Case c;
             c.tokens = hidden == 64 ? 20 : 3;
             c.hidden = hidden;
-            c.dtype = c.gammaType = dtype;
+            c.dtype = dtype;
+            c.gammaType = variant < 4 ? dtype : 0;
             c.norm = variant != 3;
-            c.pre = variant == 1;
+            c.pre = variant == 1 || variant == 5;
             c.bias = c.sumOut = variant == 2;
             problems.push_back(std::make_unique<Problem>(ranks, c, seed++));
             plans.push_back(problems.back()->plan());

@@ -251,11 +251,17 @@ def _get_place() -> str:
         return socket.gethostname()
 
 
+def _is_cudas(process_group: Any) -> bool:
+    """Whether it is for tensors of CUDA; gloo takes them too, but nobody means that."""
+    types = {str(kind) for kind in getattr(process_group, "_device_types", ())}
+    if not any("cuda" in kind for kind in types):
+        return False
+    return process_group._get_backend(torch.device("cuda")).name().lower() != "gloo"
+
+
 def _pick_device(device: Any, process_group: Any) -> torch.device:
     if device is None:
-        types = {str(kind) for kind in getattr(process_group, "_device_types", ())}
-        use_cuda = torch.cuda.is_available() and any("cuda" in kind for kind in types)
-        device = "cuda" if use_cuda else "cpu"
+        device = "cuda" if torch.cuda.is_available() and _is_cudas(process_group) else "cpu"
     picked = torch.device(device)
     if picked.type not in ("cpu", "cuda"):
         raise ValueError(f"device is {picked}, neither a CPU nor a CUDA device")

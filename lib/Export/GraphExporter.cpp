@@ -1286,7 +1286,7 @@ bool GraphExporter::emitBranch(Operation &op, Scope &scope) {
     attribute.set_name(isThen ? "then_branch" : "else_branch");
     attribute.set_type(AttributeProto::GRAPH);
     GraphProto &graph = *attribute.mutable_g();
-    graph.set_name(isThen ? "fused" : "unfused");
+    graph.set_name(guardBodyNames[isThen ? 0 : 1].str());
     Scope inner;
     inner.graph = &graph;
     inner.declared = scope.declared;

@@ -357,8 +357,7 @@ void GraphImporter::importMain(func::FuncOp function) {
   }
 
   importInitializers(scope, graph, defaults);
-  importNodes(scope, nodes);
-  if (failedBudget)
+  if (!importNodes(scope, nodes) || failedBudget)
     return;
   declared = declaredValues(scope, graph);
 

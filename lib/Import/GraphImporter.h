@@ -247,7 +247,8 @@ private:
                           const llvm::StringSet<> &skip);
   void importNodes(Scope &scope, const Nodes &nodes);
   /// Imports the main graph's nodes.
-  void importNodes(Scope &scope, NodeReader &nodes);
+  /// False, after an error, where one can't be parsed.
+  bool importNodes(Scope &scope, NodeReader &nodes);
   /// Imports nodes as long as each uses only what comes before it. Returns the
   /// number of the first that does not, or null, or after too many errors.
   /// `keepsNames`: the names in the nodes stay as long as the scope.

@@ -142,7 +142,7 @@ void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {
   importUnsortedNodes(scope, rest, first);
 }
 
-void GraphImporter::importNodes(Scope &scope, NodeReader &nodes) {
+bool GraphImporter::importNodes(Scope &scope, NodeReader &nodes) {
   scope.names.reserve(scope.names.size() + nodes.size());
   int64_t first = importSortedNodes(
       scope, nodes.size(), [&](int64_t index) { return nodes.read(index); },
@@ -150,12 +150,15 @@ void GraphImporter::importNodes(Scope &scope, NodeReader &nodes) {
   std::vector<const NodeProto *> rest;
   for (int64_t index = first; index != nodes.size() && !hasGivenUp(); ++index) {
     rest.push_back(nodes.readToStay(index));
-    if (!rest.back())
-      return modelError("the file is damaged or not an ONNX model: protobuf "
-                        "cannot parse node #" +
-                        Twine(index));
+    if (!rest.back()) {
+      modelError("the file is damaged or not an ONNX model: protobuf cannot "
+                 "parse node #" +
+                 Twine(index));
+      return false;
+    }
   }
   importUnsortedNodes(scope, rest, first);
+  return true;
 }
 
 int64_t GraphImporter::importSortedNodes(

@@ -64,14 +64,21 @@ std::optional<FusedNodeForm> mlir::tandem::getFusedNodeForm(Operation *op) {
 }
 
 bool mlir::tandem::isFusionGuard(Operation *op) {
-  if (op->getName().getStringRef() != "onnx.If" || op->getNumRegions() != 2)
+  if (op->getName().getStringRef() != "onnx.If" || op->getNumRegions() != 2 ||
+      op->getRegion(0).empty())
     return false;
-  return op->getRegion(0)
-      .walk([](Operation *inner) {
-        bool isFused =
-            inner->getName().getStringRef() == "tandem.fused_all_reduce_norm" ||
-            getFusedNodeForm(inner);
-        return isFused ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  // An If of the user's own may hold a fused op, too.
+  auto bodies = op->getAttrOfType<ArrayAttr>("tandem.bodies");
+  auto isNamed = [&](unsigned index, StringRef name) {
+    auto body = dyn_cast<DictionaryAttr>(bodies[index]);
+    auto text = body ? body.getAs<StringAttr>("name") : StringAttr();
+    return text && text.getValue() == name;
+  };
+  if (!bodies || bodies.size() != 2 || !isNamed(0, guardBodyNames[0]) ||
+      !isNamed(1, guardBodyNames[1]))
+    return false;
+  return llvm::any_of(op->getRegion(0).front(), [](Operation &inner) {
+    return inner.getName().getStringRef() == "tandem.fused_all_reduce_norm" ||
+           getFusedNodeForm(&inner);
+  });
 }

@@ -20,16 +20,25 @@
 using namespace mlir;
 using namespace mlir::tandem;
 
-/// Whether the letters of `name` spell "allreduce" somewhere.
+/// Whether `name` has the words "all" and "reduce" next to each other, in any
+/// spelling: all_reduce, AllReduce, ncclallreduce; not SmallReducer.
 static bool saysAllReduce(StringRef name) {
   // Nearly all names end here.
   if (!name.contains_insensitive("reduce"))
     return false;
-  std::string letters;
-  for (char c : name)
-    if (llvm::isAlnum(c))
-      letters += llvm::toLower(c);
-  return StringRef(letters).contains("allreduce");
+  for (size_t at = name.find_insensitive("all"); at != StringRef::npos;
+       at = name.find_insensitive("all", at + 1)) {
+    StringRef rest = name.drop_front(at + 3);
+    StringRef next = rest.drop_until(llvm::isAlnum);
+    if (!next.starts_with_insensitive("reduce"))
+      continue;
+    bool startsWord =
+        at == 0 || !llvm::isAlpha(name[at - 1]) || llvm::isUpper(name[at]);
+    bool isOneWord = next.size() == rest.size() && llvm::isLower(next.front());
+    if (startsWord || isOneWord)
+      return true;
+  }
+  return false;
 }
 
 std::string mlir::tandem::getAllReduceLookAlike(Operation *op) {

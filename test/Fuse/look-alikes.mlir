@@ -57,12 +57,14 @@ func.func @other_dialects(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // -----
 
 // No warning: a reduction of other kinds, one within a work group, one over no
-// axes, and one that is known but not well-formed, which is a site.
+// axes, one that is known but not well-formed, which is a site, and a word that
+// only ends in "all".
 shard.grid @grid(shape = 2)
 func.func @no_look_alikes(%x: tensor<?x8xf32>, %y: f32) -> (tensor<?x1xf32>, f32, tensor<?x8xf32>, tensor<?x8xf32>) {
   %a = "onnx.ReduceMean"(%x) {axes = [1], keepdims = 1 : si64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
   %b = gpu.all_reduce add %y {} : (f32) -> f32
   %c = shard.all_reduce %x on @grid : tensor<?x8xf32> -> tensor<?x8xf32>
   %d:2 = "onnx.Custom"(%x, %x) {function_name = "NcclAllReduce", domain_name = "com.microsoft"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
+  %e = "onnx.Custom"(%x) {function_name = "SmallReducer", domain_name = "my"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   return %a, %b, %c, %d#0 : tensor<?x1xf32>, f32, tensor<?x8xf32>, tensor<?x8xf32>
 }

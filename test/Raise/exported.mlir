@@ -36,7 +36,7 @@ module attributes {
       %2 = "onnx.Add"(%1, %h) : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
       %3 = "onnx.RMSNormalization"(%2, %g) {epsilon = 1.0e-5 : f32} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
       "onnx.Yield"(%3, %2) : (tensor<?x8xf32>, tensor<?x8xf32>) -> ()
-    }) : (tensor<i1>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
+    }) {tandem.bodies = [{name = "fused"}, {name = "unfused"}]} : (tensor<i1>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
     // The fused op as a node alone, which has a limit of its own.
     // CHECK: tandem.fused_all_reduce_norm %{{.*}}#0 gamma(%arg2
     // CHECK-SAME: batch_invariant, epsilon = 0.000000e+00 : f64, group = #tandem.group<"tp", size = 2>, rounding = #tandem<rounding after_gamma>, tandem.guard = "tokens <= 8", tandem.max_tokens = 8

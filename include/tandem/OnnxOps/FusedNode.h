@@ -54,8 +54,12 @@ bool isTokenLimitName(StringRef opType);
 /// The form of an `onnx.Custom` that is a fused op of the domain.
 std::optional<FusedNodeForm> getFusedNodeForm(Operation *op);
 
-/// Whether `op` is an `onnx.If` that guards a fused op: its first branch holds
-/// one, raised or not. The other branch is the fallback, with the source's ops.
+/// What the exporter names the branches of a guard.
+constexpr llvm::StringLiteral guardBodyNames[] = {"fused", "unfused"};
+
+/// Whether `op` is an `onnx.If` that the exporter wrote to guard a fused op:
+/// its branches have those names, and the first one holds such an op, raised or
+/// not. The other branch is the fallback, with the source's ops.
 bool isFusionGuard(Operation *op);
 
 } // namespace mlir::tandem

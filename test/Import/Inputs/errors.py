@@ -132,13 +132,20 @@ def damaged_node(nodes):
     neg = field(4, b"Neg")
     made = {"d": damaged, "x": field(1, b"x") + field(2, b"y") + neg, "u": field(1, b"later") + field(2, b"z") + neg}
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]).SerializeToString()
+    # Its output may be computed behind the node that ends the import.
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]).SerializeToString()
     return field(1, 10) + field(8, field(1, b"") + field(2, 20)) + field(
-        7, b"".join(field(1, made[node]) for node in nodes) + field(11, x))
+        7, b"".join(field(1, made[node]) for node in nodes) + field(11, x) + field(12, y))
 
 
 @case("damaged_node", " error: the file is damaged or not an ONNX model: protobuf cannot parse node #1")
 def damaged_second(folder):
     return damaged_node("xd")
+
+
+@case("damaged_first", " error: the file is damaged or not an ONNX model: protobuf cannot parse node #0")
+def damaged_first(folder):
+    return damaged_node("dx")
 
 
 @case("damaged_unsorted", " error: the file is damaged or not an ONNX model: protobuf cannot parse node #2")

@@ -131,6 +131,8 @@ bool mlir::tandem::onnx::addGraphExtras(
         computed.insert(output);
     for (const TensorProto &tensor : graph.initializer())
       computed.insert(tensor.name());
+    for (const auto &tensor : graph.sparse_initializer())
+      computed.insert(tensor.values().name());
     for (const TensorProto *tensor : initializers)
       computed.insert(tensor->name());
     for (const ValueInfoProto &output : graph.output())

@@ -180,12 +180,17 @@ void SourceFunctions::addTo(ModelProto &model, bool dropsOwn) {
 
   google::protobuf::RepeatedPtrField<FunctionProto> own;
   own.Swap(model.mutable_functions());
-  for (size_t i = 0; i != functions.size(); ++i) {
-    bool isDropped =
-        wasCalled[i] || (dropsOwn && functions[i].domain() == onnxDomain);
-    if (isCalled[i] || !isDropped)
+  // What stays uncalled may call others.
+  std::vector<char> isKept = isCalled;
+  for (size_t i = 0; i != functions.size(); ++i)
+    if (!wasCalled[i] && !isKept[i] &&
+        !(dropsOwn && functions[i].domain() == onnxDomain)) {
+      isKept[i] = true;
+      mark(functions[i].node(), isKept);
+    }
+  for (size_t i = 0; i != functions.size(); ++i)
+    if (isKept[i])
       *model.add_functions() = std::move(functions[i]);
-  }
   for (FunctionProto &function : own)
     *model.add_functions() = std::move(function);
 

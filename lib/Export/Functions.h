@@ -60,9 +60,9 @@ public:
   const std::vector<Call> &getCalls() const { return calls; }
 
   /// Puts before the functions of `model` those of the source that are called
-  /// there, and those that nobody called in the source; of the domain ai.tandem
-  /// only the former if `dropsOwn` is set. Adds the opsets that nodes need and
-  /// that were only the functions' until now.
+  /// there, and those that nobody called in the source, with what they call; of
+  /// the domain ai.tandem only those called if `dropsOwn` is set. Adds the
+  /// opsets that nodes need and that were only the functions' until now.
   void addTo(::tandem_onnx::ModelProto &model, bool dropsOwn);
 
 private:

@@ -189,6 +189,7 @@ void GraphExporter::writeModelFields() {
     if (parsed.ParseFromArray(extra.data(), static_cast<int>(extra.size()))) {
       model.mutable_training_info()->Swap(parsed.mutable_training_info());
       model.mutable_configuration()->Swap(parsed.mutable_configuration());
+      model.mutable_metadata_props()->Swap(parsed.mutable_metadata_props());
     }
   }
   usualExtra = text("node_extra").str();
@@ -604,6 +605,39 @@ void GraphExporter::findHelpers() {
       mark(operand);
 }
 
+/// Whether `op`, or an op within it, may have effects: what it is beside others
+/// of which this holds must keep its place among them.
+static bool mayCommunicate(Operation &op) {
+  auto result = op.walk([](Operation *inner) {
+    bool isPlain = inner->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                   inner->hasTrait<OpTrait::IsTerminator>() ||
+                   (isOnnx(*inner) ? !isOnnx(*inner, "Custom")
+                                   : isMemoryEffectFree(inner));
+    return isPlain ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return result.wasInterrupted();
+}
+
+/// Whether `ops` of `block` may stand where the first of them does: none passes
+/// an op between them whose order to it the ranks may depend on.
+static bool canStandTogether(Block &block, ArrayRef<Operation *> ops) {
+  bool isPassed = false;
+  const auto *next = ops.begin();
+  for (Operation &op :
+       llvm::make_range(ops.front()->getIterator(), block.end())) {
+    if (next == ops.end())
+      break;
+    bool isOwn = &op == *next;
+    next += isOwn;
+    if ((isOwn ? isPassed : !isPassed) && mayCommunicate(op)) {
+      if (isOwn)
+        return false;
+      isPassed = true;
+    }
+  }
+  return true;
+}
+
 bool GraphExporter::emitBlock(Block &block, Scope &scope) {
   BlockCalls calls(block, functions);
   llvm::SmallPtrSet<Operation *, 8> written;
@@ -703,20 +737,24 @@ bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
 }
 
 /// What `name` stands for at the place where `block` is being written; empty if
-/// nothing that is written already.
-StringRef GraphExporter::findName(StringRef name, Block *block) {
+/// nothing that is written already. Of two values of one name it is the file's
+/// own if `isGiven`, else what was inlined.
+StringRef GraphExporter::findName(StringRef name, Block *block, bool isGiven) {
   while (block) {
     auto [entry, isNew] = blockNames.try_emplace(block);
-    llvm::StringMap<Value> &known = entry->second;
+    BlockNames &known = entry->second;
     if (isNew)
       for (Operation &op : *block)
         if (auto list = op.getAttrOfType<ArrayAttr>("tandem.outputs"))
           for (auto [result, given] : llvm::zip(op.getResults(), list))
             if (auto text = dyn_cast<StringAttr>(given))
-              known.try_emplace(text.getValue(), result);
-    if (auto found = known.find(name); found != known.end())
-      if (StringRef result = nameOf(found->second); !result.empty())
-        return result;
+              (hasGivenNames(&op) ? known.given : known.others)
+                  .try_emplace(text.getValue(), result);
+    for (auto *values : {isGiven ? &known.given : &known.others,
+                         isGiven ? &known.others : &known.given})
+      if (auto found = values->find(name); found != values->end())
+        if (StringRef result = nameOf(found->second); !result.empty())
+          return result;
     for (BlockArgument argument : block->getArguments())
       if (nameOf(argument) == name)
         return name;
@@ -731,7 +769,7 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
                                      Block &block, ArrayRef<Operation *> ops,
                                      Scope &scope) {
   CallBody body = describeCallBody(ops);
-  if (body.hash != call.hash)
+  if (body.hash != call.hash || !canStandTogether(block, ops))
     return false;
   NodeProto node;
   llvm::SmallDenseSet<Value, 8> inputs, outputs;
@@ -744,7 +782,7 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
       name = nameOf(body.externals[index]);
       inputs.insert(body.externals[index]);
     } else if (auto text = dyn_cast<StringAttr>(input); text && !text.empty()) {
-      name = findName(text.getValue(), &block);
+      name = findName(text.getValue(), &block, call.parent < 0);
     } else {
       node.add_input("");
       continue;

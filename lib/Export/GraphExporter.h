@@ -77,7 +77,7 @@ private:
   /// what they were when it was inlined. Else nothing is written.
   bool emitFunctionCall(const SourceFunctions::Call &call, Block &block,
                         ArrayRef<Operation *> ops, Scope &scope);
-  StringRef findName(StringRef name, Block *block);
+  StringRef findName(StringRef name, Block *block, bool isGiven);
   bool addExtras(Operation &op, NodeProto &node);
   bool emitConstant(Operation &op, Scope &scope);
   /// Writes the attribute that gives a Constant its value.
@@ -155,7 +155,10 @@ private:
   SmallVector<func::FuncOp> activeCalls;
 
   /// The values of a block by the source's names. Made where it is needed.
-  llvm::DenseMap<Block *, llvm::StringMap<Value>> blockNames;
+  struct BlockNames {
+    llvm::StringMap<Value> given, others;
+  };
+  llvm::DenseMap<Block *, BlockNames> blockNames;
 
   std::deque<Initializer> initializers;
   /// Initializers of the main graph by name.

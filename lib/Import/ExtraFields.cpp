@@ -104,8 +104,10 @@ std::string mlir::tandem::onnx::graphExtras(const GraphProto &graph,
     if (hasTexts(tensor) || hasOtherKeys(tensor))
       keepTensor(tensor, *extras.add_initializer());
   *extras.mutable_quantization_annotation() = graph.quantization_annotation();
-  if (isBody)
-    *extras.mutable_metadata_props() = graph.metadata_props();
+  // The rest is in a dictionary, where each has a name.
+  for (const auto &entry : graph.metadata_props())
+    if (isBody || entry.key().empty())
+      *extras.add_metadata_props() = entry;
   return extras.SerializeAsString();
 }
 

@@ -180,7 +180,12 @@ DictionaryAttr GraphImporter::modelAttributes() {
     attributes.set("functions", keepFunctions());
   if (!calls.empty())
     attributes.set("calls", builder.getArrayAttr(calls));
-  if (std::string extra = file.modelExtras(); !extra.empty())
+  ::tandem_onnx::ModelProto unnamed;
+  for (const auto &entry : model.metadata_props())
+    if (entry.key().empty())
+      *unnamed.add_metadata_props() = entry;
+  if (std::string extra = file.modelExtras() + unnamed.SerializeAsString();
+      !extra.empty())
     attributes.set("extra", builder.getStringAttr(extra));
   if (std::string extra = graphExtras(model.graph(), /*isBody=*/false);
       !extra.empty())

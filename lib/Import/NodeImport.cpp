@@ -63,7 +63,8 @@ const OpKind &GraphImporter::kindOf(const NodeProto &node) {
     kind->customDomain = builder.getStringAttr(node.domain());
   }
   if (isPlain) {
-    kind->isCast = opType == "Cast" || opType == "BitCast";
+    // A function may take the name.
+    kind->isCast = !kind->function && (opType == "Cast" || opType == "BitCast");
     kind->special = llvm::StringSwitch<OpKind::Special>(opType)
                         .Case("Constant", OpKind::Constant)
                         .Case("If", OpKind::If)

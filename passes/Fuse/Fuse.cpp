@@ -489,11 +489,17 @@ void TandemFusePass::runOnOperation() {
   fuseFunction(module);
   warnOfLookAlikes();
 
-  if (changed) {
+  bool isFusedAnew = changed;
+  // Fused ops that came with the module.
+  if (!changed && !module->hasAttr(signatureAttrName))
+    changed =
+        module
+            ->walk([](FusedAllReduceNormOp) { return WalkResult::interrupt(); })
+            .wasInterrupted();
+  if (changed)
     writeSignature(module);
-    if (allReduceNodes)
-      module->setAttr(allReduceNodesAttrName, allReduceNodes);
-  }
+  if (isFusedAnew && allReduceNodes)
+    module->setAttr(allReduceNodesAttrName, allReduceNodes);
   const auto &handler =
       getContext().getLoadedDialect<TandemDialect>()->getFusionReportHandler();
   if (handler)

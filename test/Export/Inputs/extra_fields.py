@@ -87,6 +87,14 @@ PARTS = {
     "attribute that is a body": lambda m: setattr(attribute(m, 5), "doc_string", "why"),
     "denotations": denote,
     "sparse initializer": lambda m: m.graph.sparse_initializer.append(sparse("z")),
+    "sparse initializer that is described": lambda m: (
+        m.graph.sparse_initializer.append(sparse("zd")),
+        describe(m.graph.value_info.add(name="zd")),
+    ),
+    "metadata without a key": lambda m: (
+        m.metadata_props.add(key="", value="x"),
+        m.graph.metadata_props.add(key="", value="y"),
+    ),
     "sparse initializer of a body": lambda m: attribute(m, 5, 1).g.sparse_initializer.append(sparse("zb", False)),
     "sparse Constant": lambda m: add_node(m, "Constant", [], ["zc"], sparse_value=sparse("v", False)),
     "sparse attributes": lambda m: add_node(

@@ -94,6 +94,27 @@ Two (a) => (b, c) {
 <domain: "local", opset_import: ["" : 20]>
 Pass (a) => (a) { u = Neg (a) }
 """,
+    # A function in the place of an op of ONNX, whose `to` is a number like any other.
+    "cast": HEAD + """
+g (float[4] x) => (float[4] y) { [c] y = Cast <to = 1> (x) }
+<domain: "", opset_import: ["" : 20]>
+Cast <to> (a) => (b) { b = Neg (a) }
+""",
+    # An input that is not read has the name of what another call was inlined to.
+    "unread": HEAD + """
+g (float[4] x) => (float[4] y) {
+  [cc] t = local.F (x)
+  [k] "cc/p" = Neg (t)
+  [u] y = local.U (t, "cc/p")
+}
+<domain: "local", opset_import: ["" : 20]>
+F (a) => (q) {
+  p = Neg (a)
+  q = Abs (p)
+}
+<domain: "local", opset_import: ["" : 20]>
+U (a, b) => (q) { q = Neg (a) }
+""",
     # Domains that only the function has.
     "domains": HEAD + """
 g (float[4] x) => (float[4] y) { y = local.F (x) }
@@ -114,6 +135,29 @@ F (a) => (b, c) {
   b = com.microsoft.AllReduce (p)
   c = com.microsoft.AllReduce (q)
 }
+"""
+
+# The sum needs the first result of a call whose second op communicates.
+BETWEEN = """<ir_version: 10, opset_import: ["" : 23, "local" : 1, "com.microsoft" : 1]>
+g (float[b,8] a, float[b,8] x) => (float[b,8] n, float[b,8] q)
+<float[8] g = {1, 1, 1, 1, 1, 1, 1, 1}>
+{
+  [first] t = com.microsoft.AllReduce (a)
+  [call] p, q = local.F (x)
+  [add] s = Add (t, p)
+  [norm] n = local.Norm (s, g)
+}
+<domain: "local", opset_import: ["" : 23, "com.microsoft" : 1]>
+F (x) => (p, q) {
+  p = Neg (x)
+  [second] q = LAST (x)
+}
+<domain: "local", opset_import: ["" : 23]>
+Norm (x, g) => (o) { o = RMSNormalization (x, g) }
+<domain: "local", opset_import: ["" : 23, "local" : 1]>
+Spare (x, g) => (o) { o = local.Norm (x, g) }
+<domain: "local", opset_import: ["" : 23, "local" : 1]>
+Spare2 (x, g) => (o) { o = local.Spare (x, g) }
 """
 
 # Chains in a function, from one into another, and functions that no chain touches.
@@ -228,6 +272,23 @@ def main():
         subprocess.run([translate, "--export-onnx", folder / "swapped.mlir", "-o", output], check=True)
         assert len(onnx.load(output).graph.node) == count, what
     print("calls are told by what they compute")
+
+    # A call does not carry a collective past the fused op. Functions that nobody calls
+    # keep those that they call.
+    for last, expected in (
+        ("com.microsoft.AllReduce", ["Neg", "AllReduceAddRMSNorm", "AllReduce"]),
+        ("Abs", ["F", "AllReduceAddRMSNorm"]),
+    ):
+        onnx.save(parse_model(BETWEEN.replace("LAST", last)), folder / "between.onnx")
+        subprocess.run(
+            [*optimize, folder / "between.onnx", "--onnx-guard=op", "-o", output], check=True, stderr=subprocess.PIPE
+        )
+        between = onnx.load(output)
+        onnx.checker.check_model(between)
+        assert [n.op_type for n in between.graph.node] == expected, between.graph
+        kept = [f.name for f in between.functions if f.name != "F"]
+        assert kept == ["Norm", "Spare", "Spare2", "AllReduceAddRMSNorm"], kept
+    print("collectives keep their order")
 
     random = numpy.random.default_rng(0)
     weights = ", ".join(f"{x:.4f}" for x in random.standard_normal(64))

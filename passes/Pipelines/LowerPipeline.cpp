@@ -19,6 +19,7 @@
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -62,7 +63,6 @@ struct SplitSelects
 };
 } // namespace
 
-/// Tensors to buffers, results in their places.
 namespace {
 /// A switch says nothing more than branches do, which all passes know. Of many
 /// cases it is left alone: branches would be nested as deeply.
@@ -122,6 +122,36 @@ struct SplitSwitches
 };
 } // namespace
 
+namespace {
+/// Divisions that round up or down, and conversions of bf16, made of what LLVM
+/// has. Not all of upstream's arith-expand: its maximumf and minimumf don't
+/// tell -0 from +0, and LLVM has them.
+struct ExpandArithmetic
+    : public PassWrapper<ExpandArithmetic, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandArithmetic)
+
+  StringRef getArgument() const override { return "tandem-expand-arithmetic"; }
+  StringRef getDescription() const override {
+    return "make divisions and conversions of bf16 of what LLVM has";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect>();
+  }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+    arith::populateExpandBFloat16Patterns(patterns);
+    // Folding would leave out roundings.
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+/// Tensors to buffers, results in their places.
 static void addBufferization(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSelects>());
   // arith and math on tensors have no buffers of their own.
@@ -155,9 +185,7 @@ static void addArithmetic(OpPassManager &pm) {
   emulate.targetTypeStr = "f32";
   pm.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
   pm.addPass(createTandemStrictRounding());
-  arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
-  pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
+  pm.addNestedPass<func::FuncOp>(std::make_unique<ExpandArithmetic>());
 }
 
 /// Buffers to the LLVM dialect.

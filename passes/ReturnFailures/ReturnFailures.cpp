@@ -42,6 +42,7 @@ public:
   /// Stores `message` where `tandem_module_last_message` finds it, and returns
   /// its address.
   Value emit(OpBuilder &b, Location loc, StringRef message);
+  Value getAddress(OpBuilder &b, Location loc, StringRef message);
 
 private:
   LLVM::GlobalOp get(StringRef message);
@@ -64,6 +65,8 @@ public:
   void rewrite(memref::AllocOp alloc);
   /// After a call of a function with a status.
   void rewrite(func::CallOp call);
+  /// After a call of the runtime, whose outputs are undefined if it failed.
+  void rewrite(LLVM::CallOp call);
 
 private:
   /// Frees all, fails the function's groups, and returns its first argument,
@@ -71,6 +74,10 @@ private:
   Block *getFailed();
   /// Says `message` and fails with `status`.
   Block *getFailure(tandem_status status, StringRef message);
+  /// Goes on behind `call` if its `status` is 0, and fails with it otherwise.
+  /// `getMessage` makes what other groups are told, if there are any.
+  void goOnIfWell(Operation *call, Value status,
+                  function_ref<Value()> getMessage);
   /// Ends `op`'s block before it: it goes on there if `condition` holds.
   void goOnIf(Value condition, Operation *op, Block *otherwise,
               ValueRange operands = {});
@@ -110,10 +117,14 @@ LLVM::GlobalOp Messages::get(StringRef message) {
   return global;
 }
 
+Value Messages::getAddress(OpBuilder &b, Location loc, StringRef message) {
+  return LLVM::AddressOfOp::create(b, loc, get(message));
+}
+
 Value Messages::emit(OpBuilder &b, Location loc, StringRef message) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Value place = LLVM::AddressOfOp::create(b, loc, pointer, messageSymbolName);
-  Value text = LLVM::AddressOfOp::create(b, loc, get(message));
+  Value text = getAddress(b, loc, message);
   LLVM::StoreOp::create(b, loc, text, place);
   return text;
 }
@@ -220,19 +231,34 @@ void FunctionRewriter::rewrite(memref::AllocOp alloc) {
   goOnIf(isThere, isThere->getNextNode(), failure);
 }
 
-void FunctionRewriter::rewrite(func::CallOp call) {
-  Location loc = call.getLoc();
+void FunctionRewriter::goOnIfWell(Operation *call, Value status,
+                                  function_ref<Value()> getMessage) {
+  Location loc = call->getLoc();
   b.setInsertionPointAfter(call);
-  Value status = call.getResults().back();
   Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
   SmallVector<Value> operands{status};
-  // If the callee knows more, its groups do.
   if (!workspaces.empty())
-    operands.push_back(LLVM::ZeroOp::create(
-        b, loc, LLVM::LLVMPointerType::get(b.getContext())));
+    operands.push_back(getMessage());
   auto isWell =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, status, zero);
   goOnIf(isWell, isWell->getNextNode(), getFailed(), operands);
+}
+
+void FunctionRewriter::rewrite(func::CallOp call) {
+  // If the callee knows more, its groups do.
+  goOnIfWell(call, call.getResults().back(), [&]() -> Value {
+    return LLVM::ZeroOp::create(b, call.getLoc(),
+                                LLVM::LLVMPointerType::get(b.getContext()));
+  });
+}
+
+void FunctionRewriter::rewrite(LLVM::CallOp call) {
+  call->removeAttr(statusAttrName);
+  // The call's own group, if it has one, keeps the failure that it has.
+  goOnIfWell(call, call.getResult(), [&]() -> Value {
+    return messages.getAddress(b, call.getLoc(),
+                               "a call in another of its groups failed");
+  });
 }
 
 void ReturnFailuresPass::runOnOperation() {
@@ -247,7 +273,8 @@ void ReturnFailuresPass::runOnOperation() {
     SmallVector<Operation *> ops;
     for (Block &block : function.getBody())
       for (Operation &op : block)
-        if (isa<cf::AssertOp, memref::AllocOp, func::CallOp>(op))
+        if (isa<cf::AssertOp, memref::AllocOp, func::CallOp>(op) ||
+            (isa<LLVM::CallOp>(op) && op.hasAttr(statusAttrName)))
           ops.push_back(&op);
     FunctionRewriter rewriter(function, messages);
     // From behind, so that splitting a block moves what is up to the next place
@@ -257,6 +284,8 @@ void ReturnFailuresPass::runOnOperation() {
         rewriter.rewrite(check);
       else if (auto alloc = dyn_cast<memref::AllocOp>(op))
         rewriter.rewrite(alloc);
+      else if (auto call = dyn_cast<LLVM::CallOp>(op))
+        rewriter.rewrite(call);
       else if (auto call = cast<func::CallOp>(op)) {
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             call, call.getCalleeAttr());

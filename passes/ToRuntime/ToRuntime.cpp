@@ -182,6 +182,8 @@ LogicalResult ToRuntime::convert(func::FuncOp function) {
       if (failed(status))
         return failure();
       rewriter.setInsertionPoint(op);
+      // By this tandem-return-failures knows it.
+      status->getDefiningOp()->setAttr(statusAttrName, rewriter.getUnitAttr());
       if (slot)
         slot->record(op->getLoc(), *status);
       rewriter.replaceOp(op, *status);

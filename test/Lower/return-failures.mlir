@@ -9,6 +9,7 @@
 
 // Each message once.
 // CHECK-DAG: llvm.mlir.global internal constant @tandem_module_message_{{.*}}("x has rows\00")
+// CHECK-DAG: llvm.mlir.global internal constant @[[$OTHER:tandem_module_message_[0-9]+]]("a call in another of its groups failed\00")
 // CHECK-DAG: llvm.mlir.global internal constant @tandem_module_message_{{.*}}("there is not enough memory for a value in between\00")
 // CHECK-NOT: ("x has rows
 
@@ -146,6 +147,50 @@ func.func private @part(%ok: i1, %m: memref<8xf32>) -> (index, memref<8xf32>) {
 func.func @groups(%ok: i1, %m: memref<8xf32>, %w: !tandem.workspace, %v: !tandem.workspace, %s: !tandem.stream) {
   cf.assert %ok, "no rows"
   %i, %n = call @part(%ok, %m) : (i1, memref<8xf32>) -> (index, memref<8xf32>)
+  return
+}
+
+// A call of the runtime, in whatever it lies: nothing behind it reads what it would
+// have brought. Groups keep the first failure that they have, so the own one's stays.
+// CHECK-LABEL: func.func @calls(
+// CHECK: %[[S:.*]] = llvm.call @tandem_all_reduce({{[^{]*}}) : (!llvm.ptr, !llvm.ptr) -> i32
+// CHECK-NEXT: %[[ZERO:.*]] = arith.constant 0 : i32
+// CHECK-NEXT: %[[WHY:.*]] = llvm.mlir.addressof @[[$OTHER]] : !llvm.ptr
+// CHECK-NEXT: %[[WELL:.*]] = arith.cmpi eq, %[[S]], %[[ZERO]] : i32
+// CHECK-NEXT: cf.cond_br %[[WELL]], ^{{.*}}, ^[[END:.*]](%[[S]], %[[WHY]] : i32, !llvm.ptr)
+// CHECK: memref.load
+// CHECK: %[[N:.*]] = llvm.call @tandem_rms_norm(
+// CHECK-NEXT: arith.constant 0 : i32
+// CHECK-NEXT: llvm.mlir.addressof @[[$OTHER]] : !llvm.ptr
+// CHECK-NEXT: arith.cmpi eq, %[[N]],
+// CHECK-NEXT: cf.cond_br %{{.*}}, ^{{.*}}, ^[[END]](%[[N]],
+// CHECK-NOT: tandem.status
+// CHECK: ^[[END]](%{{.*}}: i32, %{{.*}}: !llvm.ptr):
+// CHECK: llvm.call @tandem_module_release
+// CHECK-COUNT-2: llvm.call @tandem_workspace_fail(
+// CHECK: return
+func.func @calls(%x: memref<1x8xf32>, %g: memref<8xf32>, %w: !tandem.workspace, %v: !tandem.workspace) {
+  %c0 = arith.constant 0 : index
+  %most = arith.constant 1.0 : f32
+  scf.while : () -> () {
+    %s = tandem.launch all_reduce %x workspace %v outs(%x : memref<1x8xf32>) : memref<1x8xf32> -> i32
+    %e = memref.load %x[%c0, %c0] : memref<1x8xf32>
+    %c = arith.cmpf olt, %e, %most : f32
+    scf.condition(%c)
+  } do {
+    %n = tandem.launch rms_norm %x gamma(%g : memref<8xf32>) workspace %w outs(%x : memref<1x8xf32>) {epsilon = 1.0e-5 : f64} : memref<1x8xf32> -> i32
+    scf.yield
+  }
+  return
+}
+
+// One without groups has none to tell.
+// CHECK-LABEL: func.func @norm(
+// CHECK: %[[S:.*]] = llvm.call @tandem_rms_norm(
+// CHECK: cf.cond_br %{{.*}}, ^{{.*}}, ^[[END:.*]](%[[S]] : i32)
+// CHECK: ^[[END]](%{{.*}}: i32):
+func.func @norm(%x: memref<1x8xf32>, %g: memref<8xf32>) {
+  %n = tandem.launch rms_norm %x gamma(%g : memref<8xf32>) outs(%x : memref<1x8xf32>) {epsilon = 1.0e-5 : f64} : memref<1x8xf32> -> i32
   return
 }
 

@@ -436,12 +436,21 @@ bool Runner::call() {
 bool Runner::failCall(tandem_status status) {
   outcome.status = status;
   std::string message = module.getLastMessage();
+  // Where one group's call failed, the function fails its other groups as well;
+  // those know less of why.
+  std::vector<const Group *> ordered, others;
   for (const Group &group : groups) {
+    tandem_counters counters = TANDEM_COUNTERS_INIT;
+    (void)tandem_workspace_get_counters(group.workspace, &counters);
+    (counters.failed > 0 ? ordered : others).push_back(&group);
+  }
+  ordered.insert(ordered.end(), others.begin(), others.end());
+  for (const Group *group : ordered) {
     tandem_error error = TANDEM_ERROR_INIT;
-    if (!tandem_workspace_get_failure(group.workspace, &error))
+    if (!tandem_workspace_get_failure(group->workspace, &error))
       continue;
     // What the function itself found it tells its peers as its group's failure.
-    bool isOwn = error.peer == tandem_comm_rank(group.comm);
+    bool isOwn = error.peer == tandem_comm_rank(group->comm);
     if (isOwn && error.status == status && !message.empty())
       break;
     outcome.isOfPeer = error.peer >= 0 && !isOwn;

@@ -26,7 +26,8 @@ inline constexpr StringRef noSizesAttrName = "tandem.no_sizes";
 /// Attribute of an argument that is where a result goes: the result's number.
 inline constexpr StringRef resultArgAttrName = "tandem.result";
 
-/// Unit attribute of a function whose last result is its status.
+/// Unit attribute of a function whose last result is its status, and of a call
+/// of the runtime whose result is one.
 inline constexpr StringRef statusAttrName = "tandem.status";
 
 /// Attribute of the module: what its functions take and need, as JSON.

@@ -197,7 +197,8 @@ def TandemReturnFailures : Pass<"tandem-return-failures", "::mlir::ModuleOp"> {
     In functions with a status (`tandem-to-runtime`), whose regions are blocks by
     now (`convert-scf-to-cf`): a `cf.assert` that does not hold, a `memref.alloc`
     for which there is no memory or whose size in bytes is out of range, and a
-    call of a function that returns a status other than 0 end the function. It
+    call of the runtime or of a function that returns a status other than 0 end
+    the function, so that nothing reads what that would have written. It
     frees what the call has allocated, fails the groups whose workspaces it has
     (`tandem_workspace_fail`), so that peers don't wait for it, and returns the
     status.

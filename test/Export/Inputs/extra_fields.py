@@ -104,7 +104,7 @@ PARTS = {
 
 
 def main():
-    folder, translate, optimize = pathlib.Path(sys.argv[1]), *sys.argv[2:]
+    folder, translate, *optimize = pathlib.Path(sys.argv[1]), *sys.argv[2:]
     plain = parse_model(TEXT)
     source, text, output = (folder / name for name in ("m.onnx", "m.mlir", "out.onnx"))
     everything = parse_model(TEXT)
@@ -132,7 +132,7 @@ def main():
     subprocess.run([translate, "--export-onnx", source, "-o", output], check=True)
     assert not compare(everything, onnx.load(output))[0]
     everything = onnx.load(output)
-    done = subprocess.run([optimize, source, "-o", output], check=True, stderr=subprocess.PIPE)
+    done = subprocess.run([*optimize, source, "-o", output], check=True, stderr=subprocess.PIPE)
     assert b"fused 1 of 1" in done.stderr, done.stderr
     fused = onnx.load(output)
     for field in ("input", "output", "initializer", "sparse_initializer", "quantization_annotation"):

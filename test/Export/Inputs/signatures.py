@@ -27,10 +27,10 @@ g (float[b,8] a, float[b,8] x) => (float[b,8] n, float[b,8] q)
 
 
 def main():
-    folder, optimize = pathlib.Path(sys.argv[1]), sys.argv[2]
+    folder, optimize = pathlib.Path(sys.argv[1]), sys.argv[2:]
 
     def run(source, output, *options):
-        subprocess.run([optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
+        subprocess.run([*optimize, source, *options, "-o", output], check=True, stderr=subprocess.PIPE)
 
     def signature(path, *options):
         output = folder / "module.mlir"

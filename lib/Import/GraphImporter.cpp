@@ -347,6 +347,8 @@ void GraphImporter::importMain(func::FuncOp function) {
           modelError("graph input '" + input.name() + "' is declared as " +
                      print(slot->info) + ", but its initializer is " +
                      spelling);
+        else if (slot->info.isTensor() && slot->info.dataType == 0)
+          slot->info = held;
       }
     }
     std::string dimParams;

@@ -4,7 +4,7 @@
 
 # Installs the runtime of BUILD into a folder of its own under WORK, and builds and
 # runs SMOKE against what lies there: by find_package and, if there is pkg-config,
-# with a plain compiler call. CC is the C compiler.
+# with a plain compiler call. CC is the C compiler, GENERATOR what CMake builds with.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed
                   OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -16,7 +16,8 @@ endfunction()
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix
     --component TandemRuntime)
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/install -B ${WORK}/build
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${CMAKE_CURRENT_LIST_DIR}/install
+    -B ${WORK}/build
     -DCMAKE_PREFIX_PATH=${WORK}/prefix -DSMOKE=${SMOKE}
     -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX})
 run(${CMAKE_COMMAND} --build ${WORK}/build)

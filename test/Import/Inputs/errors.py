@@ -170,6 +170,16 @@ def many_empty(folder):
     return field(1, 10) + field(7, field(1, b"") * 2000000)
 
 
+# A default says what the declared type leaves open.
+@case("default_type", "1:1: error: node #0 (Add): operands have different element types, int64 and float")
+def default_type(folder):
+    model = parser.parse_model(HEADER + "g (int64[n] x, float[n] w) => (y) <float[2] w = {1, 2}> { y = Add (x, w) }")
+    if not any(value.name == "w" for value in model.graph.input):
+        model.graph.input.add(name="w").type.tensor_type.shape.dim.add(dim_param="n")
+    model.graph.input[1].type.tensor_type.elem_type = TensorProto.UNDEFINED
+    return model
+
+
 # --- Versions and domains --------------------------------------------------------
 
 NEG = "g (float[2] x) => (y) { y = Neg (x) }"

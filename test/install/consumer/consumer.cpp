@@ -34,7 +34,7 @@ static bool failsWith(MLIRContext &context, StringRef text,
 }
 
 /// Uses the libraries badly. All of it must fail in words, and end nothing.
-static bool misuse(const char *path) {
+static bool misuse(const char *program, const char *path) {
   MLIRContext context;
   auto fails = [&](StringRef text, llvm::function_ref<bool()> body) {
     return failsWith(context, text, body);
@@ -43,7 +43,7 @@ static bool misuse(const char *path) {
     return bool(tandem::importOnnxFile(file, &context));
   };
   bool good = fails("cannot be read", [&] { return import("no-such.onnx"); });
-  good &= fails("not an ONNX model", [&] { return import(__FILE__); });
+  good &= fails("not an ONNX model", [&] { return import(program); });
 
   OwningOpRef<ModuleOp> module = tandem::importOnnxFile(path, &context);
   auto run = [&](const tandem::TandemFuseOptions &options) {
@@ -77,7 +77,7 @@ static bool misuse(const char *path) {
 /// Fuses the model given as the argument and prints the counts.
 int main(int argc, char **argv) {
   if (argc == 3 && StringRef(argv[2]) == "--misuse")
-    return misuse(argv[1]) ? 0 : 1;
+    return misuse(argv[0], argv[1]) ? 0 : 1;
   if (argc != 2)
     return 2;
   MLIRContext context;

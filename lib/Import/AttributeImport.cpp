@@ -184,6 +184,16 @@ bool GraphImporter::convertAttribute(NodeState &node,
       refuse(error);
     return value;
   };
+  // Null where an element is refused.
+  auto toList = [&](const auto &elements, auto toElement) -> Attribute {
+    SmallVector<Attribute> values;
+    for (const auto &element : elements) {
+      values.push_back(toElement(element));
+      if (!values.back())
+        return {};
+    }
+    return builder.getArrayAttr(values);
+  };
   auto toTypeAttribute = [&](const TypeProto &type) -> Attribute {
     ValueInfo info;
     std::string error;
@@ -234,44 +244,23 @@ bool GraphImporter::convertAttribute(NodeState &node,
     value = builder.getArrayAttr(values);
     break;
   }
-  case AttributeProto::TENSORS: {
-    SmallVector<Attribute> values;
-    for (const TensorProto &tensor : proto.tensors()) {
-      values.push_back(toAttribute(tensor));
-      if (!values.back())
-        return false;
-    }
-    value = builder.getArrayAttr(values);
+  case AttributeProto::TENSORS:
+    value = toList(proto.tensors(), toAttribute);
     break;
-  }
   case AttributeProto::TYPE_PROTO:
     value = toTypeAttribute(proto.tp());
     break;
-  case AttributeProto::TYPE_PROTOS: {
-    SmallVector<Attribute> values;
-    for (const TypeProto &type : proto.type_protos()) {
-      values.push_back(toTypeAttribute(type));
-      if (!values.back())
-        return false;
-    }
-    value = builder.getArrayAttr(values);
+  case AttributeProto::TYPE_PROTOS:
+    value = toList(proto.type_protos(), toTypeAttribute);
     break;
-  }
   case AttributeProto::SPARSE_TENSOR:
     value = toSparseAttribute(proto.sparse_tensor());
     addKind(node, name, proto.type());
     break;
-  case AttributeProto::SPARSE_TENSORS: {
-    SmallVector<Attribute> values;
-    for (const auto &tensor : proto.sparse_tensors()) {
-      values.push_back(toSparseAttribute(tensor));
-      if (!values.back())
-        return false;
-    }
-    value = builder.getArrayAttr(values);
+  case AttributeProto::SPARSE_TENSORS:
+    value = toList(proto.sparse_tensors(), toSparseAttribute);
     addKind(node, name, proto.type());
     break;
-  }
   case AttributeProto::GRAPH:
   case AttributeProto::GRAPHS:
     // These become regions.

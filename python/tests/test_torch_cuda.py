@@ -25,7 +25,8 @@ import torch.distributed as dist  # noqa: E402
 import tandem.torch as tt  # noqa: E402
 from tandem import _capi  # noqa: E402
 from test_torch_compile import LIMIT as SMALL, close, hf_norm, make_model, near as near_model  # noqa: E402
-from test_torch_ops import reference  # noqa: E402
+from tandem.runtime import RuntimeFailure, Status  # noqa: E402
+from test_torch_ops import reference, run_page  # noqa: E402
 
 HIDDEN, LIMIT = 4096, 256
 FUSED = torch.ops.tandem.fused_all_reduce_add_rms_norm
@@ -125,11 +126,19 @@ def bad_calls(rank):
     with make_group() as group:
         x, gamma = draw(rank, 4, HIDDEN), draw(1, HIDDEN)
         there = torch.ones(4, HIDDEN, dtype=torch.bfloat16, device=f"cuda:{1 - rank}")
+        freed = x.clone()
+        freed.untyped_storage().resize_(0)
         for kind, text, bad in (
             (ValueError, "input is on cpu, group '0' on cuda", lambda: tt.all_reduce(x.cpu(), "0")),
             (ValueError, "input is on cuda:", lambda: tt.all_reduce(there, "0")),
             (ValueError, "residual is on cuda:", lambda: FUSED(x, there, gamma, 1e-5, "0")),
             (ValueError, "gamma is on cpu", lambda: FUSED(x, x, gamma.cpu(), 1e-5, "0")),
+            (TypeError, "input has torch.float64", lambda: tt.all_reduce(x.double(), "0")),
+            (TypeError, "residual has torch.float32", lambda: FUSED(x, x.float(), gamma, 1e-5, "0")),
+            (ValueError, r"residual has the shape", lambda: FUSED(x, x[0], gamma, 1e-5, "0")),
+            (ValueError, r"gamma has the shape", lambda: FUSED(x, x, gamma[1:], 1e-5, "0")),
+            (ValueError, "memory of input has been freed", lambda: tt.all_reduce(freed, "0")),
+            (ValueError, "memory of an operand", lambda: FUSED(x, freed, gamma, 1e-5, "0")),
             (ValueError, "rows with gaps may have", lambda: FUSED(
                 draw(0, 4 * LIMIT, HIDDEN + 8)[:, :HIDDEN], None, gamma, 1e-5, "0")),
         ):
@@ -139,10 +148,25 @@ def bad_calls(rank):
         close(FUSED.norm(gaps, None, gamma, 1e-5, "0"),
               FUSED.norm(gaps.contiguous(), None, gamma, 1e-5, "0"))
         assert group.counters()["failed"] == 0
+    with pytest.raises(RuntimeError, match="there is no group '0'"):
+        tt.all_reduce(x, group)
+    for options in ({"hidden": HIDDEN * (rank + 1)}, {"max_tokens": LIMIT + rank}):
+        given = dict(max_tokens=LIMIT, hidden=HIDDEN, dtype=x.dtype) | options
+        with pytest.raises(RuntimeFailure, match=next(iter(options))) as caught:
+            tt.init_group(**given)
+        assert caught.value.status == Status.MISMATCH
+    with pytest.raises(Exception, match="(?i)device|ordinal"):
+        make_group(device=f"cuda:{torch.cuda.device_count()}")
+    with make_group() as group:  # All of that has left nothing behind.
+        assert torch.equal(tt.all_reduce(torch.ones_like(x), group), torch.full_like(x, 2))
 
 
 def test_bad_calls():
     on_gpus(bad_calls)
+
+
+def test_page(tmp_path):
+    run_page(tmp_path)
 
 
 def graphs(rank):

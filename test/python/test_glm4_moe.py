@@ -1,6 +1,8 @@
 """The split of the benchmark test/bench/glm4_moe, against transformers' whole model."""
 
+import glob
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -109,3 +111,27 @@ def test_benchmark_on_cpus(tmp_path):
     same = [check for check in out["checks"] if check["mode"] == "same inputs"]
     assert [check["places"] for check in same] == [4, 4]
     assert "of 768 elements in 4 places 0 residuals" in done.stdout
+
+
+def page_command():
+    """The first command of docs/end-to-end.md."""
+    page = (console.ROOT / "docs/end-to-end.md").read_text()
+    return page.split("```sh\n")[1].split("```")[0].strip()
+
+
+@pytest.mark.skipif(
+    len(glob.glob("/dev/nvidia[0-9]*")) < 2, reason="needs two GPUs"
+)
+def test_page_on_gpus(tmp_path):
+    """As it stands, in the root of the repository; but with few layers and samples
+    unless TANDEM_TEST_FULL is set, and the figures elsewhere."""
+    command = f"{page_command()} --json={tmp_path / 'glm.json'}"
+    if "TANDEM_TEST_FULL" not in os.environ:
+        command += " --layers=2 --batch=1 --prefill=512 --samples=3"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=console.ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = json.loads((tmp_path / "glm.json").read_text())
+    fused = {(r["mode"], r["run"]): r["fused"] for r in out["results"]}
+    assert fused["tandem", "graph"] == fused["compile+tandem", "graph"] == 2 * out["layers"]

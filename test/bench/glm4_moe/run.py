@@ -23,6 +23,7 @@ Logits are compared with those of nccl, and each place with nccl on the same inp
 """
 
 import argparse
+import contextlib
 import datetime
 import functools
 import gc
@@ -50,6 +51,10 @@ def numbers(text):
     return [int(part) for part in text.split(",") if part]
 
 
+def names(text):
+    return [part for part in text.split(",") if part]
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -61,10 +66,14 @@ def parse(arguments):
     parser.add_argument("--batch", type=numbers, default=[1, 8, 32, 128])
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--prefill", type=numbers, default=[512, 1024, 2048, 4096])
-    parser.add_argument(
-        "--modes", type=lambda text: text.split(","), default=MODES[:-1]
-    )
+    parser.add_argument("--modes", type=names, default=MODES[:-1])
     parser.add_argument("--samples", type=int, default=15)
+    parser.add_argument(
+        "--eager",
+        type=numbers,
+        metavar="TOKENS,...",
+        help="the sizes whose steps are also timed as they are, without graphs (all)",
+    )
     parser.add_argument("--token-limit", type=int, help="the guard's, as if so tuned")
     parser.add_argument(
         "--tolerance", type=float, default=0.05, help="of logits, relative (L2)"
@@ -145,9 +154,9 @@ class Bench:
             return share.run_layer
         return compiler(share.run_layer, fullgraph=True, dynamic=False)
 
-    def run_size(self, phase, batch, length, position):
-        """All modes at one size."""
-        gc.collect()  # The last size's graphs.
+    def make_step(self, batch, length, position):
+        """A step of `length` tokens of each sequence behind `position` others: what is
+        called with the ways from partial to normed sums, and with a layer's."""
         generator = torch.Generator(self.device).manual_seed(1)
         tokens = torch.randint(
             self.model.config.vocab_size,
@@ -163,8 +172,13 @@ class Bench:
             )
             cache.position = position
             caches.append(cache)
+        return functools.partial(share.run_step, self.model, caches, tokens)
+
+    def run_size(self, phase, batch, length, position):
+        """All modes at one size."""
+        gc.collect()  # The last size's graphs.
         what = {"phase": phase, "batch": batch, "tokens": batch * length}
-        step = functools.partial(share.run_step, self.model, caches, tokens)
+        step = self.make_step(batch, length, position)
         reference = gather(step(chains.nccl))
 
         compared = chains.Compared(self.group)
@@ -188,7 +202,8 @@ class Bench:
             fused[mode] = made.pop("fused")
             self.say(f"{phase} {batch * length}, {mode}: {self.count_sites(mode, fused[mode])}")
             for way, run in made.items():
-                steps[mode, way] = run
+                if way != "eager" or self.is_timed_eagerly(batch * length):
+                    steps[mode, way] = run
                 check = compare(gather(run()), reference)
                 self.checks.append({**what, "mode": mode, "run": way, **check})
         if not steps:
@@ -205,6 +220,17 @@ class Bench:
                 {**what, "mode": mode, "run": way, **fused[mode], **times}
             )
             self.say(f"{phase} {batch * length}, {mode}, {way}: {times['median']:.0f} us")
+
+        self.save()
+
+    def is_timed_eagerly(self, tokens):
+        return not self.on_gpu or self.given.eager is None or tokens in self.given.eager
+
+    def save(self):
+        """Writes what there is, so that it isn't lost with what comes next."""
+        if self.rank == 0 and self.given.json:
+            with open(self.given.json, "w", encoding="utf-8") as file:
+                json.dump(self.document(), file, indent=1)
 
     def count_sites(self, mode, did):
         text = f"{did['fused']} fused calls a step, {did['fallback']} not fused"
@@ -334,9 +360,9 @@ def print_tables(document):
             )
 
 
-def main(arguments):
-    given = parse(arguments)
-    begin = time.monotonic()
+@contextlib.contextmanager
+def processes(given):
+    """What all ways need of PyTorch, and the process group."""
     # A version for each kind of layer, mode and backend.
     torch._dynamo.config.recompile_limit = 64
     # Of transformers' look at its versions, for each layer.
@@ -353,7 +379,14 @@ def main(arguments):
         timeout=datetime.timedelta(seconds=120),
         device_id=gpu,
     )
-    with torch.no_grad():
+    yield
+    dist.destroy_process_group()
+
+
+def main(arguments):
+    given = parse(arguments)
+    begin = time.monotonic()
+    with processes(given), torch.no_grad():
         bench = Bench(given, begin)
         bench.say(f"{given.layers} layers made; {bench.group.info()}")
         try:
@@ -362,17 +395,13 @@ def main(arguments):
             for length in given.prefill:
                 bench.run_size("prefill", 1, length, 0)
         finally:
-            # What was measured is not lost with what went wrong.
-            if bench.rank == 0 and given.json:
-                with open(given.json, "w", encoding="utf-8") as file:
-                    json.dump(bench.document(), file, indent=1)
+            bench.save()
         if bench.rank == 0:
             print_tables(bench.document())
         wrong = bench.wrong()
         for line in wrong:
             bench.say(f"WRONG: {line}")
         bench.group.close()
-    dist.destroy_process_group()
     return 1 if wrong else 0
 
 

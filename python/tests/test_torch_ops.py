@@ -4,7 +4,6 @@
 """tandem.torch's groups and ops, on CPUs: two processes with gloo."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
@@ -442,6 +441,11 @@ def run_page(folder, **environment):
     page = (ROOT / "docs/embedding/pytorch.md").read_text()
     program, rest = page.split("```python\n")[1].split("```", 1)
     (folder / "half.py").write_text(program)
+    (folder / "env/bin").mkdir(parents=True)
+    (folder / "env/bin/torchrun").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run --standalone "$@"\n'
+    )
+    (folder / "env/bin/torchrun").chmod(0o755)
     command = rest.split("```sh\n")[1].split("```")[0]
     printed = rest.split("prints\n\n```\n")[1].split("```")[0]
     done = subprocess.run(
@@ -454,7 +458,6 @@ def run_page(folder, **environment):
             os.environ,
             OMP_NUM_THREADS="1",
             TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
-            PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
             **environment,
         ),
         timeout=500,

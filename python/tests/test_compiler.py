@@ -172,6 +172,14 @@ def test_errors(tmp_path):
         tandem.fuse(tmp_path / "none.mlir")
     with expect(code.PARSE, r"a\.mlir:1:1: error: "):
         tandem.Module.parse("nonsense", name="a.mlir")
+    norm = """func.func @norm(%x: tensor<4x8xf32>, %g: {0}) -> tensor<4x8xf32> {{
+      %y = tandem.rms_norm %x, %g {{epsilon = 1.0e-5 : f64}} : tensor<4x8xf32>, {0}
+      return %y : tensor<4x8xf32>
+    }}"""
+    with expect(code.PARSE, "gamma has length 4, but the last dimension is 8"):
+        tandem.Module.parse(norm.format("tensor<4xf32>"))
+    with expect(code.PARSE, "must be rank-1 tensor of floating-point values"):
+        tandem.Module.parse(norm.format("tensor<8xi8>"))
     with expect(code.IMPORT, "memory: error: "):
         tandem.Module.from_onnx(b"\x08\x08\xff")
     module = tandem.Module.parse(LONELY, name="lonely.mlir")

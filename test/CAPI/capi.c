@@ -63,6 +63,14 @@ static const char lonely[] =
     "  return %s : tensor<4x8xf32>\n"
     "}\n";
 
+/* A norm whose gamma has the type that is put in. */
+static const char norm[] =
+    "func.func @norm(%%x: tensor<4x8xf32>, %%g: %s) -> tensor<4x8xf32> {\n"
+    "  %%y = tandem.rms_norm %%x, %%g {epsilon = 1.0e-5 : f64} :\n"
+    "      tensor<4x8xf32>, %s\n"
+    "  return %%y : tensor<4x8xf32>\n"
+    "}\n";
+
 static char *readFile(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
   if (!file)
@@ -263,6 +271,16 @@ static void testErrors(TandemContext context, const char *folder) {
       tandemModuleImportOnnx(context, "\x08\x08\xff", 3, NULL, NULL, &module));
   FAILS(TANDEM_ERROR_PARSE, "error",
         tandemModuleParse(context, "ML\xefR\x01", 5, "short.mlirbc", &module));
+
+  /* Ops on wrong shapes and types. */
+  char text[sizeof(norm) + 40];
+  snprintf(text, sizeof(text), norm, "tensor<4xf32>", "tensor<4xf32>");
+  FAILS(TANDEM_ERROR_PARSE, "gamma has length 4, but the last dimension is 8",
+        tandemModuleParse(context, text, strlen(text), NULL, &module));
+  snprintf(text, sizeof(text), norm, "tensor<8xi8>", "tensor<8xi8>");
+  FAILS(TANDEM_ERROR_PARSE, "must be rank-1 tensor of floating-point values",
+        tandemModuleParse(context, text, strlen(text), NULL, &module));
+  EXPECT(!module);
 
   module = parse(context, lonely);
   TandemBuffer report;

@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -33,6 +34,28 @@ static bool failsWith(MLIRContext &context, StringRef text,
   return false;
 }
 
+/// Whether an RMSNorm of rows of 8 takes a gamma of this type.
+static bool takesGamma(MLIRContext &context, ArrayRef<int64_t> shape,
+                       Type element) {
+  context.loadDialect<tandem::TandemDialect, func::FuncDialect>();
+  Location loc = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto rows = RankedTensorType::get({4, 8}, builder.getF32Type());
+  Type types[] = {rows, RankedTensorType::get(shape, element)};
+  auto function = func::FuncOp::create(builder, loc, "norm",
+                                       builder.getFunctionType(types, {rows}));
+  Block *body = function.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  OperationState state(loc, tandem::RMSNormOp::getOperationName());
+  state.addOperands(body->getArguments());
+  state.addTypes(rows);
+  state.addRegion();
+  state.addAttribute("epsilon", builder.getF64FloatAttr(1e-5));
+  func::ReturnOp::create(builder, loc, builder.create(state)->getResults());
+  return succeeded(verify(*module));
+}
+
 /// Uses the libraries badly. All of it must fail in words, and end nothing.
 static bool misuse(const char *program, const char *path) {
   MLIRContext context;
@@ -44,6 +67,13 @@ static bool misuse(const char *program, const char *path) {
   };
   bool good = fails("cannot be read", [&] { return import("no-such.onnx"); });
   good &= fails("not an ONNX model", [&] { return import(program); });
+
+  Builder builder(&context);
+  good &= takesGamma(context, {8}, builder.getF32Type());
+  good &= fails("gamma has length 4, but the last dimension is 8",
+                [&] { return takesGamma(context, {4}, builder.getF32Type()); });
+  good &= fails("must be rank-1 tensor of floating-point values",
+                [&] { return takesGamma(context, {8}, builder.getI8Type()); });
 
   OwningOpRef<ModuleOp> module = tandem::importOnnxFile(path, &context);
   auto run = [&](const tandem::TandemFuseOptions &options) {

@@ -407,6 +407,13 @@ def test_a_rank_that_closes():
     on_ranks(leaving)
 
 
+def without_gloo(out):
+    """PyTorch before 2.11 says on stdout which ranks gloo has connected."""
+    return "".join(
+        line for line in out.splitlines(True) if not line.startswith("[Gloo]")
+    )
+
+
 SCRIPT = """
 import sys, torch, torch.distributed as dist, tandem.torch
 rank, store = int(sys.argv[1]), sys.argv[2]
@@ -432,7 +439,7 @@ def test_interpreter_exit(tmp_path):
     ]
     for rank in ranks:
         out, err = rank.communicate(timeout=120)
-        assert (rank.returncode, out) == (0, "32.0\n"), err
+        assert (rank.returncode, without_gloo(out)) == (0, "32.0\n"), err
         assert "tandem" not in err.lower(), err
 
 
@@ -462,7 +469,7 @@ def run_page(folder, **environment):
         ),
         timeout=500,
     )
-    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    assert (done.returncode, without_gloo(done.stdout)) == (0, printed), done.stderr
 
 
 def test_page(tmp_path):

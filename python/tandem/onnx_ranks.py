@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
 import multiprocessing
 import os
 import pathlib
 import queue
+import sys
 import time
 import traceback
 import uuid
@@ -55,11 +58,43 @@ def path_of(pattern: str, rank: int) -> str:
     return pattern.replace("{rank}", str(rank))
 
 
+def _count_gpus() -> int:
+    """How many GPUs this process sees; 0 without a driver."""
+    count = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuInit(0)
+        driver.cuDeviceGetCount(ctypes.byref(count))
+    except OSError:
+        pass
+    return count.value
+
+
+def cuda_provider(rank: int) -> tuple[str, dict[str, str]]:
+    """ONNX Runtime's CUDA provider on a GPU of the rank's own, as long as there are
+    enough, and with f32 products in f32. Raises RankFailure where the package has
+    none."""
+    import onnxruntime
+
+    name = "CUDAExecutionProvider"
+    if name not in onnxruntime.get_available_providers():
+        raise RankFailure("this ONNX Runtime has no CUDA (install onnxruntime-gpu)")
+    # Finds CUDA's libraries where they were installed as Python packages. It prints
+    # what it misses.
+    if hasattr(onnxruntime, "preload_dlls"):
+        with contextlib.redirect_stdout(sys.stderr):
+            onnxruntime.preload_dlls()
+    gpu = rank % (_count_gpus() or rank + 1)
+    return name, {"device_id": str(gpu), "use_tf32": "0"}
+
+
 def _run(job: Job) -> RankResult:
     import onnxruntime
 
     from tandem import ort
 
+    # Errors alone.
+    onnxruntime.set_default_logger_severity(3)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     # Ranks share the machine.
@@ -80,9 +115,7 @@ def _run(job: Job) -> RankResult:
     )
     providers: list[Any] = ["CPUExecutionProvider"]
     if job.device == "cuda":
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            raise RankFailure("this ONNX Runtime has no CUDA (install onnxruntime-gpu)")
-        providers.insert(0, ("CUDAExecutionProvider", {"device_id": str(job.rank)}))
+        providers.insert(0, cuda_provider(job.rank))
     session = onnxruntime.InferenceSession(job.model, options, providers=providers)
     # It only logs where a provider's own libraries are missing.
     if job.device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
@@ -97,6 +130,7 @@ def _run(job: Job) -> RankResult:
         if missing:
             raise RankFailure(f"the feeds have no '{missing[0]}', which the model needs")
         values = session.run(names, {name: feeds[name] for name in inputs})
+        ranks.check()
         result.outputs.append(dict(zip(names, values)))
         result.counters.append(ranks.counters())
     del session

@@ -19,7 +19,7 @@ from ctypes import c_char_p, c_int
 from typing import Any
 
 from tandem import _libraries
-from tandem.runtime import _Counters
+from tandem.runtime import _check, _Counters, _error, _Error
 
 LIBRARY = "libtandem_onnxruntime.so"
 
@@ -36,8 +36,13 @@ class Ranks:
             ctypes.POINTER(_Counters),
         ]
         self._library.tandem_onnxruntime_counters.restype = c_int
+        self._library.tandem_onnxruntime_failure.argtypes = [
+            c_char_p,
+            ctypes.POINTER(_Error),
+        ]
+        self._library.tandem_onnxruntime_failure.restype = c_int
         self._library.tandem_onnxruntime_close.argtypes = [c_char_p]
-        self._library.tandem_onnxruntime_close.restype = None
+        self._library.tandem_onnxruntime_close.restype = c_int
 
     def counters(self) -> dict[str, int]:
         """How often the runtime took which path: ``fused`` counts our kernel's
@@ -50,9 +55,23 @@ class Ranks:
         names = [name for name, *_ in _Counters._fields_ if name != "struct_size"]
         return {name: getattr(counters, name) for name in names}
 
+    def check(self) -> None:
+        """Raises ``tandem.runtime.RuntimeFailure`` if the group has failed. On GPUs a
+        run only launches its collectives, so that one which fails there is an error of
+        the next run's, or of this call's after the run that it was in."""
+        failure = _error()
+        status = self._library.tandem_onnxruntime_failure(
+            self._id.encode(), ctypes.byref(failure)
+        )
+        _check(status, failure)
+
     def close(self) -> None:
-        """Leaves the group. The session must have ended."""
-        self._library.tandem_onnxruntime_close(self._id.encode())
+        """Leaves the group. Raises ValueError if the session has not ended."""
+        if self._library.tandem_onnxruntime_close(self._id.encode()) == 2:
+            raise ValueError(
+                "the session of these ranks has not ended: something still refers to it, "
+                "as what get_inputs() and get_outputs() give does"
+            )
 
 
 def register(

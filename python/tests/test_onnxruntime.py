@@ -4,6 +4,7 @@
 """Whole GLM models in ONNX Runtime: a process and a session a rank, our kernels in
 them; and the commands run and check."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -14,26 +15,20 @@ import onnx
 import pytest
 
 from conftest import BUILD, MODELS
+from onnx_models import (
+    CASES, check_counters, check_half, feeds_of, fuse, get_fused, get_models, half_feeds,
+    half_model, limit_of, make_model,
+)  # fmt: skip
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tandem import onnx_ranks, ort  # noqa: E402
+from tandem import onnx_ranks, ort, runtime  # noqa: E402
 from tandem.onnx_ranks import RankFailure, run_ranks  # noqa: E402
 
 if not (BUILD / "runtime/libtandem_onnxruntime.so").exists():
     pytest.skip("libtandem_onnxruntime.so was not built", allow_module_level=True)
 
 TOLERANCE = 2e-6
-LIMIT = 8
-
-
-def fuse(model, output, *options):
-    tool = BUILD / "bin/fusion-opt"
-    done = subprocess.run(
-        [tool, model, *options, "-o", output], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "fused 4 of 4" in done.stderr
 
 
 def tandem(*arguments):
@@ -44,69 +39,32 @@ def tandem(*arguments):
     )
 
 
-def feeds_of(name, rank):
-    """Two batches, one on each side of the limit, and what each must give. The model
-    is causal: the first tokens of a row don't depend on the rest."""
-    with numpy.load(MODELS / f"{name}.rank{rank}.npz") as file:
-        arrays = dict(file)
-    # The exporter left this one a cache for batch 1.
-    rows = 1 if name == "tp2_glm4_moe_f32" else 2
-    long = {key: value[:rows] for key, value in arrays.items()}
-    short = {key: value[:1, :3] for key, value in arrays.items()}
-    assert short["input_ids"].size == 3 and long["input_ids"].size == 6 * rows
-    return [short, long]
+@pytest.fixture(scope="module")
+def fused_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("fused")
 
 
 @pytest.fixture(scope="module")
-def fused_models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fused")
-
+def fused_models(fused_folder):
     def get(name, world, guard):
-        paths = [folder / f"{name}.{guard}.rank{rank}.onnx" for rank in range(world)]
-        for rank, path in enumerate(paths):
-            if not path.exists():
-                fuse(MODELS / f"{name}.rank{rank}.onnx", path, f"--onnx-guard={guard}")
-        return list(map(str, paths))
+        return get_fused(fused_folder, name, world, guard)
 
     return get
 
 
-CASES = [
-    ("tp2_glm4_moe_f32_op21", 2),
-    ("tp2_glm4_f32", 2),
-    ("tp4_glm_f32_op20", 4),
-    ("tp2_glm4_moe_f32", 2),
-]
-
-
 @pytest.mark.parametrize("form", ["unfused", "if", "op"])
 @pytest.mark.parametrize("name, world", CASES)
-def test_logits(name, world, form, fused_models):
+def test_logits(name, world, form, fused_folder):
     if form == "op" and world == 4 and os.environ.get("TANDEM_TEST_FULL") != "1":
         pytest.skip("only with TANDEM_TEST_FULL=1, to save time")
-    if form == "unfused":
-        models = [str(MODELS / f"{name}.rank{rank}.onnx") for rank in range(world)]
-    else:
-        models = fused_models(name, world, form)
+    models = get_models(fused_folder, name, world, form)
     feeds = [feeds_of(name, rank) for rank in range(world)]
-    limit = 4 if name == "tp2_glm4_moe_f32" else LIMIT
-    results = run_ranks(models, feeds, token_limit=limit)
+    results = run_ranks(models, feeds, token_limit=limit_of(name))
     for rank, result in enumerate(results):
         for given, outputs in zip(feeds[rank], result.outputs):
             difference = numpy.abs(outputs["logits"] - given["logits_full_model"]).max()
             assert difference <= TOLERANCE
-        first, second = result.counters
-        assert second["failed"] == 0
-        if form == "unfused":
-            assert (second["fused"], second["fallback"], second["all_reduce"]) == (0, 0, 8)
-            continue
-        # Both branches in one session: our kernel below the limit, and above it
-        # what the graph, or the op, has in its place.
-        assert (first["fused"], first["fallback"], first["all_reduce"]) == (4, 0, 0)
-        assert second["fused"] == 4
-        assert (second["fallback"], second["all_reduce"]) == (
-            (0, 4) if form == "if" else (4, 0)
-        )
+        check_counters(*result.counters, form)
 
 
 def test_ranks_matter(fused_models):
@@ -245,6 +203,22 @@ def test_a_rank_that_does_not_come(fused_models):
     ranks.close()
 
 
+def test_close_comes_after_the_session():
+    node = onnx.helper.make_node("AllReduce", ["x"], ["y"], domain="com.microsoft")
+    options = onnxruntime.SessionOptions()
+    ranks = ort.register(options)
+    session = onnxruntime.InferenceSession(
+        helper_model([node]), options, providers=["CPUExecutionProvider"]
+    )
+    (value,) = session.get_inputs()
+    del session
+    with pytest.raises(ValueError, match="the session of these ranks has not ended"):
+        ranks.close()
+    del value
+    ranks.close()
+    ranks.close()
+
+
 def test_groups_must_fit(fused_models, tmp_path):
     model = onnx.load(fused_models("tp2_glm4_f32", 2, "op")[0])
     for node in model.graph.node:
@@ -274,81 +248,14 @@ def test_bad_arguments(arguments, message):
     assert len(done.stderr.splitlines()) == 1
 
 
-def rounded(values, dtype):
-    return values.astype(dtype).astype("f4")
-
-
-def half_model(path, tensor_type, opsets):
-    """Our op and the all-reduce between Casts: all that ONNX Runtime's CPU kernels
-    have of bf16 are Casts."""
-    helper, proto = onnx.helper, onnx.TensorProto
-    nodes = [
-        helper.make_node("Cast", [name], [f"{name}_half"], to=tensor_type)
-        for name in ("x", "residual", "gamma")
-    ]
-    nodes += [
-        helper.make_node(
-            "AllReduceAddRMSNorm", ["x_half", "residual_half", "gamma_half"], ["norm", "new", "sum"],
-            domain="ai.tandem", epsilon=1e-5, rounding="before_gamma", group="world",
-            group_size=0, batch_invariant=0, max_tokens=4,
-        ),
-        helper.make_node("AllReduce", ["x_half"], ["reduced"], domain="com.microsoft"),
-    ]  # fmt: skip
-    outputs = ["norm", "new", "sum", "reduced"]
-    nodes += [
-        helper.make_node("Cast", [name], [f"{name}_out"], to=proto.FLOAT) for name in outputs
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "half",
-        [
-            helper.make_tensor_value_info("x", proto.FLOAT, ["tokens", 64]),
-            helper.make_tensor_value_info("residual", proto.FLOAT, ["tokens", 64]),
-            helper.make_tensor_value_info("gamma", proto.FLOAT, [64]),
-        ],
-        [helper.make_tensor_value_info(f"{n}_out", proto.FLOAT, ["tokens", 64]) for n in outputs],
-    )
-    opsets = [helper.make_opsetid(*pair) for pair in opsets]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-
-
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_half_precision(name, tmp_path):
-    """Sums are rounded once, the residual's sum once, and the norm before gamma and
-    after it, on both sides of the limit."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     dtype = numpy.dtype(getattr(ml_dtypes, name, name))
-    tensor_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
     path = str(tmp_path / "half.onnx")
-    half_model(path, tensor_type, [("", 21), ("ai.tandem", 1), ("com.microsoft", 1)])
-    random = numpy.random.default_rng(1)
-    gamma = rounded(random.standard_normal(64).astype("f4"), dtype)
-    feeds = [[], []]
-    for tokens in (3, 7):
-        residual = rounded(random.standard_normal((tokens, 64)).astype("f4"), dtype)
-        for rank in range(2):
-            x = rounded(random.standard_normal((tokens, 64)).astype("f4"), dtype)
-            feeds[rank].append({"x": x, "residual": residual, "gamma": gamma})
-    results = run_ranks([path, path], feeds)
-    for index in range(2):
-        a, b = (feeds[rank][index] for rank in range(2))
-        total = rounded(a["x"] + b["x"], dtype)
-        new = rounded(total + a["residual"], dtype)
-        wide = new.astype("f8")
-        normed = wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + numpy.float32(1e-5))
-        norm = rounded(rounded(normed, dtype) * gamma, dtype)
-        for result in results:
-            outputs = result.outputs[index]
-            assert numpy.array_equal(outputs["sum_out"], total)
-            assert numpy.array_equal(outputs["reduced_out"], total)
-            assert numpy.array_equal(outputs["new_out"], new)
-            # The norm itself is in f32, so that it may round the other way.
-            gap = numpy.abs(outputs["norm_out"] - norm)
-            assert (gap <= float(ml_dtypes.finfo(dtype).eps) * 2 * numpy.abs(norm)).all()
-            assert (gap == 0).mean() > 0.95
-    counters = results[0].counters
-    assert (counters[0]["fused"], counters[0]["fallback"]) == (1, 0)
-    assert (counters[1]["fused"], counters[1]["fallback"]) == (1, 1)
+    onnx.save(half_model(onnx.helper.np_dtype_to_tensor_dtype(dtype)), path)
+    feeds = half_feeds(dtype)
+    check_half(feeds, run_ranks([path, path], feeds), dtype)
 
 
 def test_f16_model(tmp_path):
@@ -365,6 +272,129 @@ def test_f16_model(tmp_path):
     assert "4 sites, 2 ranks, 1 runs; on rank 0 fused 4, not fused 0" in done.stdout
 
 
+class CustomOp(ctypes.Structure):
+    """What ONNX Runtime reads of an op of ours, as far as it is looked at here."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32),
+        ("create_kernel", ctypes.c_void_p),
+        ("name", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("provider", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("others", ctypes.c_void_p * 13),
+        (
+            "create_kernel_v2",
+            ctypes.CFUNCTYPE(ctypes.c_void_p, *[ctypes.c_void_p] * 3, ctypes.POINTER(ctypes.c_void_p)),
+        ),
+    ]
+
+
+class FakeOnnxRuntime:
+    """ONNX Runtime's C API, as far as registering and making kernels goes: a CUDA
+    provider on a machine that need not have one."""
+
+    def __init__(self, version):
+        self.ops, self.error, self.domains = [], "", []
+        pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
+        out = ctypes.POINTER(pointer)
+
+        def make_domain(name, domain):
+            self.domains.append(name.decode())
+            domain[0] = len(self.domains)
+
+        def make_status(code, message):
+            self.error = message.decode()
+            return 1
+
+        entries = {
+            0: ((ctypes.c_int, ctypes.c_char_p), make_status),
+            26: ((ctypes.c_char_p, out), make_domain),
+            27: ((pointer, pointer), lambda d, op: self.ops.append((self.domains[d - 1], op))),
+            28: ((pointer, pointer), lambda options, domain: None),
+            # The CUDA provider's GPU, by its allocator.
+            72: ((pointer, number), lambda memory, device: device.__setitem__(0, 0)),
+            77: ((pointer, out), lambda allocator, memory: memory.__setitem__(0, 1)),
+            132: ((pointer,), lambda allocator: None),
+            237: ((pointer, ctypes.c_char_p, number), lambda options, key, has: has.__setitem__(0, 0)),
+            278: ((pointer, ctypes.c_int, out), lambda info, kind, allocator: allocator.__setitem__(0, 1)),
+        }
+        self.kept = []
+        self.table = (pointer * 300)()
+        for place, (arguments, function) in entries.items():
+            self.table[place] = self.keep(ctypes.CFUNCTYPE(pointer, *arguments)(function))
+        text = ctypes.create_string_buffer(version.encode())
+        self.base = (pointer * 2)(
+            self.keep(ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(lambda v: ctypes.addressof(self.table))),
+            self.keep(ctypes.CFUNCTYPE(pointer)(lambda: ctypes.addressof(text))),
+        )
+        self.library = ctypes.CDLL(str(BUILD / "runtime/libtandem_onnxruntime.so"))
+        self.library.RegisterCustomOps.restype = pointer
+        assert not self.library.RegisterCustomOps(None, self.base)
+
+    def keep(self, function):
+        self.kept.append(function)
+        return ctypes.cast(function, ctypes.c_void_p)
+
+    def providers(self):
+        """The providers of each op."""
+        found = {}
+        for domain, op in self.ops:
+            op = CustomOp.from_address(op)
+            name = op.name(ctypes.addressof(op)).decode()
+            provider = op.provider(ctypes.addressof(op)).decode()
+            found.setdefault((domain, name), []).append(provider.removesuffix("ExecutionProvider"))
+        return found
+
+    def make_kernel(self, name, provider):
+        """Makes a kernel of the first such op; returns the error."""
+        self.error = ""
+        for _, address in self.ops:
+            op = CustomOp.from_address(address)
+            if (op.name(address), op.provider(address)) == (name, provider + b"ExecutionProvider"):
+                kernel = ctypes.c_void_p()
+                op.create_kernel_v2(address, self.table, None, ctypes.byref(kernel))
+                return self.error
+        raise LookupError(name)
+
+
+def runtime_has_cuda():
+    try:
+        runtime.Context(runtime.Device.CUDA)
+    except runtime.RuntimeFailure as failure:
+        return "built without" not in str(failure)
+    return True
+
+
+@pytest.mark.parametrize("version", ["1.17.3", "1.32.0"])
+def test_ops_are_registered_for_both_providers(version):
+    """But the limit, whose result the host needs; and from the version on that says
+    which GPU a kernel is on."""
+    expected = ["CPU", "CUDA"] if runtime_has_cuda() and version != "1.17.3" else ["CPU"]
+    found = FakeOnnxRuntime(version).providers()
+    assert len(found) == 4 * 7 + 5
+    for (domain, name), providers in found.items():
+        limit = name.startswith("TokenLimit")
+        assert providers == (["CPU"] if limit else expected * 3), (domain, name)
+
+
+def test_collectives_of_a_session_run_on_one_device():
+    if not runtime_has_cuda():
+        pytest.skip("the runtime was built without CUDA")
+    fake = FakeOnnxRuntime("1.32.0")
+    assert fake.make_kernel(b"AllReduce", b"CPU") == ""
+    assert fake.make_kernel(b"NcclAllReduce", b"CUDA") == (
+        "NcclAllReduce: it runs on GPU 0, and other collectives of this session on the host"
+    )
+
+
+def test_a_gpu_that_is_not_there():
+    if not runtime_has_cuda():
+        pytest.skip("the runtime was built without CUDA")
+    if onnx_ranks._count_gpus():
+        pytest.skip("this machine has a GPU")
+    error = FakeOnnxRuntime("1.32.0").make_kernel(b"AllReduce", b"CUDA")
+    assert error.startswith("AllReduce: TANDEM_STATUS_UNSUPPORTED: ")
+
+
 def test_cuda_needs_a_package_that_has_it(fused_models, tmp_path):
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this ONNX Runtime has CUDA")
@@ -375,26 +405,24 @@ def test_cuda_needs_a_package_that_has_it(fused_models, tmp_path):
     assert "this ONNX Runtime has no CUDA (install onnxruntime-gpu)" in done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:Specified provider")
 def test_cuda_that_does_not_start(monkeypatch):
     """A package with CUDA on a machine without it."""
+    if onnx_ranks._count_gpus():
+        pytest.skip("this machine has a GPU")
     monkeypatch.setattr(
         onnxruntime, "get_available_providers",
         lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"],
     )  # fmt: skip
     model = helper_model([onnx.helper.make_node("Neg", ["x"], ["y"])])
     job = onnx_ranks.Job(model, "", [], 0, 1, "no-cuda", 8, -1, 1000, "", "cuda")
-    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
-        with pytest.raises(RankFailure, match="could not start its CUDA provider"):
-            onnx_ranks._run(job)
+    with pytest.raises(RankFailure, match="could not start its CUDA provider"):
+        onnx_ranks._run(job)
 
 
 def helper_model(nodes):
-    helper, proto = onnx.helper, onnx.TensorProto
-    values = [helper.make_tensor_value_info(name, proto.FLOAT, ["n", 64]) for name in "xy"]
-    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
-    domains = dict.fromkeys(node.domain for node in nodes)
-    opsets = [helper.make_opsetid(d, 1 if d else 21) for d in {"": None} | domains]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    values = [(name, onnx.TensorProto.FLOAT, ["n", 64]) for name in "xy"]
+    return make_model(nodes, values[:1], values[1:]).SerializeToString()
 
 
 def respell(model):
@@ -428,7 +456,7 @@ def test_spellings(tmp_path):
         fuse(plain[rank], fused[rank])
     feeds = [feeds_of(name, rank) for rank in range(2)]
     for models in (plain, fused):
-        results = run_ranks(models, feeds, token_limit=LIMIT)
+        results = run_ranks(models, feeds, token_limit=limit_of(name))
         for rank, result in enumerate(results):
             for given, outputs in zip(feeds[rank], result.outputs):
                 difference = numpy.abs(outputs["logits"] - given["logits_full_model"]).max()

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CustomOps.h"
+#include "DeviceCopy.h"
 
 #include <cstring>
 
@@ -22,6 +23,10 @@ tandem_dtype dtypeOf(ElementType type) {
 
 /// One node.
 struct Kernel {
+  Kernel(Api api, const Op &op) : api(api), op(op) { op.group.enter(); }
+  ~Kernel() { op.group.leave(); }
+  Kernel(const Kernel &) = delete;
+
   Api api;
   const Op &op;
   float epsilon = 0, preEpsilon = 0;
@@ -46,6 +51,10 @@ private:
   Status *computeAllReduce(KernelContext *context) const;
   Status *computeLimit(KernelContext *context) const;
   Status *computeWait(KernelContext *context) const;
+  Status *place(const KernelInfo *info) const;
+  Status *getStream(KernelContext *context, void **stream) const {
+    return op.onCuda ? api.getStream(context, stream) : nullptr;
+  }
   Status *input(KernelContext *context, size_t index,
                 std::vector<int64_t> &dims, void **data) const;
   Status *output(KernelContext *context, size_t index, size_t count,
@@ -96,6 +105,16 @@ Status *Kernel::checkGroupSize(int64_t size) const {
               " ranks, and this session's " + std::to_string(op.group.world()));
 }
 
+/// Tells the group where its collectives run.
+Status *Kernel::place(const KernelInfo *info) const {
+  int gpu = Group::kHost;
+  if (op.onCuda)
+    if (Status *status = api.getDevice(info, &gpu))
+      return status;
+  std::string error;
+  return op.group.place(gpu, error) ? nullptr : fail(error);
+}
+
 /// An all-reduce of another domain. Its group is the session's, its sum of all.
 Status *Kernel::readAllReduce(const KernelInfo *info) const {
   int64_t number = 0;
@@ -120,6 +139,9 @@ Status *Kernel::readAllReduce(const KernelInfo *info) const {
 }
 
 Status *Kernel::read(const KernelInfo *info) {
+  if (op.kind == Op::Fused || op.kind == Op::AllReduce)
+    if (Status *status = place(info))
+      return status;
   if (op.kind == Op::AllReduce)
     return readAllReduce(info);
   if (op.kind == Op::Wait)
@@ -252,6 +274,8 @@ Status *Kernel::computeFused(KernelContext *context) const {
     return status;
   if (args.tokens == 0 || args.hidden == 0)
     return nullptr;
+  if (Status *status = getStream(context, &args.stream))
+    return status;
 
   if (batchInvariant)
     args.flags |= TANDEM_CALL_BATCH_INVARIANT;
@@ -277,6 +301,8 @@ Status *Kernel::computeAllReduce(KernelContext *context) const {
   args.dtype = dtypeOf(op.type);
   if (args.tokens == 0 || args.hidden == 0)
     return nullptr;
+  if (Status *status = getStream(context, &args.stream))
+    return status;
   std::string error;
   tandem_workspace *workspace = op.group.get(args.hidden, args.dtype, error);
   if (!workspace)
@@ -312,9 +338,17 @@ Status *Kernel::computeWait(KernelContext *context) const {
   size_t bytes = op.type == kFloat ? 4 : 2;
   for (int64_t dim : dims)
     bytes *= static_cast<size_t>(dim);
-  if (bytes != 0 && view.data)
+  if (bytes == 0 || !view.data)
+    return nullptr;
+  if (!op.onCuda) {
     std::memcpy(view.data, data, bytes);
-  return nullptr;
+    return nullptr;
+  }
+  void *stream = nullptr;
+  if (Status *status = getStream(context, &stream))
+    return status;
+  std::string error = copyOnDevice(view.data, data, bytes, stream);
+  return error.empty() ? nullptr : fail(error);
 }
 
 Status *Kernel::compute(KernelContext *context) const {
@@ -340,11 +374,13 @@ static const Op &get(const CustomOp *op) {
 }
 
 Op::Op(Kind kind, std::string name, ElementType type, size_t numInputs,
-       Group &group)
+       bool onCuda, Group &group)
     : kind(kind), name(std::move(name)), type(type), numInputs(numInputs),
-      group(group) {
+      onCuda(onCuda), group(group) {
   getName = [](const CustomOp *op) { return get(op).name.c_str(); };
-  getProvider = [](const CustomOp *) -> const char * { return nullptr; };
+  getProvider = [](const CustomOp *op) {
+    return get(op).onCuda ? "CUDAExecutionProvider" : "CPUExecutionProvider";
+  };
   getInputType = [](const CustomOp *op, size_t) { return get(op).type; };
   getInputCount = [](const CustomOp *op) { return get(op).numInputs; };
   getOutputType = [](const CustomOp *op, size_t) { return get(op).type; };
@@ -355,6 +391,7 @@ Op::Op(Kind kind, std::string name, ElementType type, size_t numInputs,
   getOutputCharacteristic = [](const CustomOp *, size_t index) {
     return index == 0 ? kRequired : kOptional;
   };
+  // The provider's own.
   getInputMemory = [](const CustomOp *, size_t) { return 0; };
   getVariadicInputMin = [](const CustomOp *) { return 0; };
   getVariadicInputSame = [](const CustomOp *) { return 0; };
@@ -364,7 +401,7 @@ Op::Op(Kind kind, std::string name, ElementType type, size_t numInputs,
   getEndVersion = [](const CustomOp *) { return INT32_MAX; };
   createKernel2 = [](const CustomOp *op, const void *const *table,
                      const KernelInfo *info, void **kernel) -> Status * {
-    auto made = std::make_unique<Kernel>(Kernel{Api(table), get(op)});
+    auto made = std::make_unique<Kernel>(Api(table), get(op));
     if (Status *status = made->read(info))
       return status;
     *kernel = made.release();
@@ -376,12 +413,14 @@ Op::Op(Kind kind, std::string name, ElementType type, size_t numInputs,
   destroyKernel = [](void *kernel) { delete static_cast<Kernel *>(kernel); };
 }
 
-std::vector<DomainOps> tandem::ort::makeOps(Group &group) {
+std::vector<DomainOps> tandem::ort::makeOps(Group &group, bool withCuda) {
   std::vector<DomainOps> domains;
   auto add = [&](Op::Kind kind, const std::string &name, ElementType type,
                  size_t numInputs) {
-    domains.back().ops.push_back(
-        std::make_unique<Op>(kind, name, type, numInputs, group));
+    for (bool onCuda : {false, true})
+      if (!onCuda || (withCuda && kind != Op::TokenLimit))
+        domains.back().ops.push_back(
+            std::make_unique<Op>(kind, name, type, numInputs, onCuda, group));
   };
   auto addFloats = [&](Op::Kind kind, const std::string &name,
                        size_t numInputs) {

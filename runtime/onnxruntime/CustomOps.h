@@ -16,18 +16,22 @@
 
 namespace tandem::ort {
 
-/// An op of ours for one element type, within one session.
+/// An op of ours for one element type and one of ONNX Runtime's providers,
+/// within one session.
 struct Op : CustomOp {
   /// Wait is the second half of an all-reduce that has two; it copies.
   enum Kind { Fused, TokenLimit, AllReduce, Wait };
 
   Op(Kind kind, std::string name, ElementType type, size_t numInputs,
-     Group &group);
+     bool onCuda, Group &group);
 
   Kind kind;
   std::string name;
   ElementType type;
   size_t numInputs;
+  /// For the CUDA provider: inputs and outputs are in its GPU's memory, and
+  /// calls go to its stream.
+  bool onCuda;
   Group &group;
 };
 
@@ -37,8 +41,9 @@ struct DomainOps {
   std::vector<std::unique_ptr<Op>> ops;
 };
 
-/// Our ops, and the all-reduces of other domains.
-std::vector<DomainOps> makeOps(Group &group);
+/// Our ops, and the all-reduces of other domains: for the CPU's provider, and
+/// `withCuda` all but TokenLimit, whose result the host needs, for CUDA's, too.
+std::vector<DomainOps> makeOps(Group &group, bool withCuda);
 
 } // namespace tandem::ort
 

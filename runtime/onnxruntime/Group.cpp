@@ -16,6 +16,46 @@ Group::~Group() {
   tandem_context_destroy(context);
 }
 
+static std::string print(tandem_status status, const tandem_error &why) {
+  return std::string(tandem_status_name(status)) + ": " + why.message;
+}
+
+static std::string nameOf(int32_t where) {
+  return where == Group::kHost ? "the host" : "GPU " + std::to_string(where);
+}
+
+tandem_status Group::open(tandem_error &why) {
+  if (context)
+    return TANDEM_STATUS_OK;
+  tandem_context_desc desc = TANDEM_CONTEXT_DESC_INIT;
+  desc.timeout_ms = options.timeoutMs;
+  if (where != kHost) {
+    desc.device = TANDEM_DEVICE_CUDA;
+    desc.device_index = where;
+  }
+  return tandem_context_create(&desc, &context, &why);
+}
+
+bool Group::place(int32_t gpu, std::string &error) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (placed && gpu != where) {
+    error = "it runs on " + nameOf(gpu);
+    error += ", and other collectives of this session on " + nameOf(where);
+    return false;
+  }
+  placed = true;
+  where = gpu;
+  // Now, so that the error comes with the session, and kernels are loaded
+  // before the first run.
+  if (where == kHost)
+    return true;
+  tandem_error why = TANDEM_ERROR_INIT;
+  tandem_status status = open(why);
+  if (status != TANDEM_STATUS_OK)
+    error = print(status, why);
+  return status == TANDEM_STATUS_OK;
+}
+
 tandem_workspace *Group::get(int64_t hidden, tandem_dtype dtype,
                              std::string &error) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -24,15 +64,11 @@ tandem_workspace *Group::get(int64_t hidden, tandem_dtype dtype,
   tandem_error why = TANDEM_ERROR_INIT;
   auto check = [&](tandem_status status) {
     if (status != TANDEM_STATUS_OK)
-      error = std::string(tandem_status_name(status)) + ": " + why.message;
+      error = print(status, why);
     return status == TANDEM_STATUS_OK;
   };
-  if (!context) {
-    tandem_context_desc desc = TANDEM_CONTEXT_DESC_INIT;
-    desc.timeout_ms = options.timeoutMs;
-    if (!check(tandem_context_create(&desc, &context, &why)))
-      return nullptr;
-  }
+  if (!check(open(why)))
+    return nullptr;
   if (!comm) {
     tandem_comm_desc desc = TANDEM_COMM_DESC_INIT;
     desc.rank = options.rank;
@@ -60,6 +96,12 @@ bool Group::getCounters(tandem_counters &counters) {
   std::lock_guard<std::mutex> lock(mutex);
   return workspace && tandem_workspace_get_counters(workspace, &counters) ==
                           TANDEM_STATUS_OK;
+}
+
+tandem_status Group::getFailure(tandem_error &failure) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return workspace ? tandem_workspace_get_failure(workspace, &failure)
+                   : TANDEM_STATUS_OK;
 }
 
 std::string Group::describe(tandem_status status) {

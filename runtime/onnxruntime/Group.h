@@ -11,6 +11,7 @@
 
 #include "tandem/Runtime/tandem.h"
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -37,6 +38,13 @@ public:
   ~Group();
   Group(const Group &) = delete;
 
+  /// Where a session's collectives run: the host, or the GPU of this index.
+  static constexpr int32_t kHost = -1;
+
+  /// Says that a collective of the session runs at `gpu`, and opens it.
+  /// Returns false, with `error` set, if that fails or others run elsewhere.
+  bool place(int32_t gpu, std::string &error);
+
   /// The workspace; null, with `error` set, if it can't be had. Collective at
   /// the first call.
   tandem_workspace *get(int64_t hidden, tandem_dtype dtype, std::string &error);
@@ -47,11 +55,26 @@ public:
   /// What the group's calls say of their failure.
   std::string describe(tandem_status status);
 
+  /// The group's failure, of which a call that went to a GPU doesn't know yet;
+  /// OK while there is no workspace.
+  tandem_status getFailure(tandem_error &failure);
+
   int32_t world() const { return options.world; }
 
+  /// Kernels come and go with their session.
+  void enter() { ++numKernels; }
+  void leave() { --numKernels; }
+  bool isInUse() const { return numKernels != 0; }
+
 private:
+  /// Makes the context if there is none.
+  tandem_status open(tandem_error &why);
+
   GroupOptions options;
   std::mutex mutex;
+  std::atomic<int> numKernels{0};
+  bool placed = false;
+  int32_t where = kHost;
   tandem_context *context = nullptr;
   tandem_comm *comm = nullptr;
   tandem_workspace *workspace = nullptr;

@@ -32,8 +32,12 @@ struct KernelInfo;
 struct KernelContext;
 struct Value;
 struct TensorInfo;
+struct Allocator;
+struct MemoryInfo;
 
 inline constexpr uint32_t kApiVersion = 17;
+/// The version from which on a kernel can ask for its device's allocator.
+inline constexpr uint32_t kCudaApiVersion = 18;
 
 /// Of ONNX Runtime's error codes.
 enum ErrorCode : int { kFail = 1 };
@@ -135,6 +139,27 @@ public:
     return at<Status *(*)(KernelContext *, size_t, const int64_t *, size_t,
                           Value **)>(91)(context, index, dims.data(),
                                          dims.size(), value);
+  }
+
+  /// The CUDA stream on which the node's provider runs it.
+  Status *getStream(const KernelContext *context, void **stream) const {
+    return at<Status *(*)(const KernelContext *, void **)>(193)(context,
+                                                                stream);
+  }
+  /// The index of the device whose memory the node's provider hands out. Only
+  /// from kCudaApiVersion on.
+  Status *getDevice(const KernelInfo *info, int *device) const {
+    Allocator *allocator = nullptr;
+    if (Status *status = at<Status *(*)(const KernelInfo *, int, Allocator **)>(
+            278)(info, 0, &allocator))
+      return status;
+    const MemoryInfo *memory = nullptr;
+    Status *status = at<Status *(*)(const Allocator *, const MemoryInfo **)>(
+        77)(allocator, &memory);
+    if (!status)
+      status = at<Status *(*)(const MemoryInfo *, int *)>(72)(memory, device);
+    at<void (*)(Allocator *)>(132)(allocator);
+    return status;
   }
 
   /// Sets `value` if the session's options have the entry.

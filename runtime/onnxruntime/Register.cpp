@@ -22,6 +22,7 @@
 
 #include "CustomOps.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -65,6 +66,18 @@ bool toNumber(const std::string &text, int64_t &value) {
 }
 
 } // namespace
+
+/// Whether our ops can serve ONNX Runtime's CUDA provider.
+static bool canServeCuda(const ApiBase &base) {
+#ifdef TANDEM_RUNTIME_CUDA
+  // The version is 1.N.P, and N that of the API.
+  unsigned version = 0;
+  return std::sscanf(base.getVersionString(), "1.%u", &version) == 1 &&
+         version >= kCudaApiVersion;
+#else
+  return (void)base, false;
+#endif
+}
 
 static Status *readOptions(const Api &api, const SessionOptions *session,
                            GroupOptions &options, std::string &id) {
@@ -124,7 +137,7 @@ TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
   if (Status *status = readOptions(api, options, group, id))
     return status;
   auto entry = std::make_shared<Registration>(std::move(group));
-  entry->domains = makeOps(entry->group);
+  entry->domains = makeOps(entry->group, canServeCuda(*base));
   auto add = [&](const DomainOps &ours) -> Status * {
     Domain *domain = nullptr;
     if (Status *status = api.makeDomain(ours.domain.c_str(), &domain))
@@ -161,10 +174,30 @@ TANDEM_API int tandem_onnxruntime_counters(const char *id,
   return entry->group.getCounters(*counters) ? 0 : 2;
 }
 
-/// Frees what belongs to the session `id`, which must have ended.
-TANDEM_API void tandem_onnxruntime_close(const char *id) {
+/// Fills `failure` with what broke the group of the session `id`, and returns
+/// its status; TANDEM_STATUS_OK while it works, and if there is no such
+/// session.
+TANDEM_API tandem_status tandem_onnxruntime_failure(const char *id,
+                                                    tandem_error *failure) {
+  std::shared_ptr<Registration> entry = find(id);
+  return entry ? entry->group.getFailure(*failure) : TANDEM_STATUS_OK;
+}
+
+/// Frees what belongs to the session `id`. Returns 0; 1 if there is none; 2,
+/// with nothing freed, while the session still has kernels of ours: it would
+/// use what is gone, and destroying a communicator waits for the CUDA graphs
+/// that it is in.
+TANDEM_API int tandem_onnxruntime_close(const char *id) {
+  std::shared_ptr<Registration> ended;
   std::lock_guard<std::mutex> lock(registry().mutex);
-  registry().entries.erase(id ? id : "");
+  auto entry = registry().entries.find(id ? id : "");
+  if (entry == registry().entries.end())
+    return 1;
+  if (entry->second->group.isInUse())
+    return 2;
+  ended = std::move(entry->second);
+  registry().entries.erase(entry);
+  return 0;
 }
 
 } // extern "C"

@@ -40,7 +40,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
-        help="where ONNX Runtime runs the rest of the model",
+        help="where ONNX Runtime and our kernels run; rank r has GPU r (cpu)",
     )
 
 

@@ -209,6 +209,12 @@ def add_to(path: str) -> str:
         bench = json.load(file)
     reason = why_not(bench)
     if not reason:
+        print(
+            "measuring FlashInfer on the same sizes; where it compiles its kernels first, "
+            "that takes some minutes",
+            file=sys.stderr,
+            flush=True,
+        )
         try:
             measure(bench)
             bench["flashinfer"] = importlib.metadata.version("flashinfer-python")

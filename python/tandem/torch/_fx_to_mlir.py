@@ -439,7 +439,11 @@ def _reshape(emitter: Emitter, node: fx.Node) -> bool:
     return emitter.final(node, "onnx.Reshape", [node.args[0], shape])
 
 
-@_rule(aten._fused_rms_norm.default, aten.rms_norm.default)
+# PyTorch 2.7 and earlier have only the second.
+_FUSED_RMS_NORM = getattr(getattr(aten, "_fused_rms_norm", None), "default", None)
+
+
+@_rule(*filter(None, (_FUSED_RMS_NORM, aten.rms_norm.default)))
 def _rms_norm(emitter: Emitter, node: fx.Node) -> bool:
     if len(node.args) < 4 or node.kwargs:
         return False
@@ -472,7 +476,7 @@ def _rms_norm(emitter: Emitter, node: fx.Node) -> bool:
 @_rule(operator.getitem)
 def _getitem(emitter: Emitter, node: fx.Node) -> bool:
     source = node.args[0]
-    if getattr(source, "target", None) is not aten._fused_rms_norm.default:
+    if _FUSED_RMS_NORM is None or getattr(source, "target", None) is not _FUSED_RMS_NORM:
         return False
     if emitter.values[source].type == _UNKNOWN:
         return False

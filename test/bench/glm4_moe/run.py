@@ -41,6 +41,7 @@ import transformers
 import tandem.torch
 
 import chains
+import compiles
 import measure
 import model as share
 
@@ -76,14 +77,33 @@ def parse(arguments):
     )
     parser.add_argument("--token-limit", type=int, help="the guard's, as if so tuned")
     parser.add_argument(
+        "--kernels",
+        type=numbers,
+        default=[],
+        metavar="TOKENS,...",
+        help="prefills for which, at the end, the compiled ways are compiled several "
+        "times, each with an empty cache, and their kernels timed",
+    )
+    parser.add_argument(
+        "--compilations",
+        type=names,
+        default=["default"] * 3,
+        metavar="SETTING,...",
+        help=f"one each, of {', '.join(compiles.SETTINGS)} (default, three times)",
+    )
+    parser.add_argument(
         "--tolerance", type=float, default=0.05, help="of logits, relative (L2)"
     )
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing later")
     parser.add_argument("--json", metavar="FILE")
     given = parser.parse_args(arguments)
-    unknown = set(given.modes) - set(MODES)
-    if unknown:
-        parser.error(f"no such mode: {', '.join(sorted(unknown))}")
+    for word, values, known in (
+        ("mode", given.modes, MODES),
+        ("setting", given.compilations, compiles.SETTINGS),
+    ):
+        unknown = set(values) - set(known)
+        if unknown:
+            parser.error(f"no such {word}: {', '.join(sorted(unknown))}")
     return given
 
 
@@ -117,13 +137,14 @@ class Bench:
         share.fill_randomly(self.model, self.rank)
         self.hidden = self.model.config.hidden_size
         self.group = tandem.torch.init_group(
-            max_tokens=max(given.batch + given.prefill),
+            max_tokens=max(given.batch + given.prefill + given.kernels),
             hidden=self.hidden,
             dtype=self.dtype,
             token_limit=given.token_limit,
             device=self.device,
         )
         self.results, self.checks, self.failures = [], [], []
+        self.compilations = []
 
     @property
     def on_gpu(self):
@@ -202,10 +223,10 @@ class Bench:
             fused[mode] = made.pop("fused")
             self.say(f"{phase} {batch * length}, {mode}: {self.count_sites(mode, fused[mode])}")
             for way, run in made.items():
-                if way != "eager" or self.is_timed_eagerly(batch * length):
-                    steps[mode, way] = run
                 check = compare(gather(run()), reference)
                 self.checks.append({**what, "mode": mode, "run": way, **check})
+                if way != "eager" or self.is_timed_eagerly(batch * length):
+                    steps[mode, way] = run
         if not steps:
             return
         samples = max(5, self.given.samples // (1 + batch * length // 1024))
@@ -225,6 +246,32 @@ class Bench:
 
     def is_timed_eagerly(self, tokens):
         return not self.on_gpu or self.given.eager is None or tokens in self.given.eager
+
+    def compare_compilations(self, length):
+        """Compiles the same again and again, times the steps in turns and each one's
+        kernels."""
+        gc.collect()
+        step = self.make_step(1, length, 0)
+        steps = {}
+        for number, setting in enumerate(self.given.compilations):
+            for mode in self.given.modes:
+                if not mode.startswith("compile") or not self.in_time():
+                    continue
+                with compiles.empty_cache(setting):
+                    made = self.make_steps(mode, step)
+                steps[f"{mode}, {setting} {number}"] = made["graph"]
+        times = measure.time_steps(steps, self.device, self.given.samples)
+        for name, figures in times.items():
+            self.say("{}: {median:.0f} us ({min:.0f}-{max:.0f})".format(name, **figures))
+        ranks = [None] * self.world
+        mine = {name: compiles.profile(graph) for name, graph in steps.items()}
+        dist.all_gather_object(ranks, mine)
+        self.compilations.append({"tokens": length, "times": times, "kernels": ranks})
+        self.save()
+        for rank, found in enumerate(ranks):
+            self.say(f"kernels that differ on rank {rank}, us a step: {'; '.join(found)}")
+            for line in compiles.differences(found):
+                self.say(line)
 
     def save(self):
         """Writes what there is, so that it isn't lost with what comes next."""
@@ -313,6 +360,7 @@ class Bench:
             "results": self.results,
             "checks": self.checks,
             "failures": self.failures,
+            "compilations": self.compilations,
         }
 
 
@@ -394,6 +442,8 @@ def main(arguments):
                 bench.run_size("decode", batch, 1, given.context - 1)
             for length in given.prefill:
                 bench.run_size("prefill", 1, length, 0)
+            for length in given.kernels:
+                bench.compare_compilations(length)
         finally:
             bench.save()
         if bench.rank == 0:

@@ -150,14 +150,16 @@ def bad_calls(rank):
         assert group.counters()["failed"] == 0
     with pytest.raises(RuntimeError, match="there is no group '0'"):
         tt.all_reduce(x, group)
-    for options in ({"hidden": HIDDEN * (rank + 1)}, {"max_tokens": LIMIT + rank}):
+    for options in ({"hidden": HIDDEN * (rank + 1)}, {"dtype": (x.dtype, torch.float16)[rank]}):
         given = dict(max_tokens=LIMIT, hidden=HIDDEN, dtype=x.dtype) | options
         with pytest.raises(RuntimeFailure, match=next(iter(options))) as caught:
             tt.init_group(**given)
         assert caught.value.status == Status.MISMATCH
     with pytest.raises(Exception, match="(?i)device|ordinal"):
         make_group(device=f"cuda:{torch.cuda.device_count()}")
-    with make_group() as group:  # All of that has left nothing behind.
+    # All of that has left nothing behind, and the smallest number of tokens holds.
+    with tt.init_group(max_tokens=LIMIT + rank, hidden=HIDDEN, dtype=x.dtype) as group:
+        assert group.token_limit() == LIMIT
         assert torch.equal(tt.all_reduce(torch.ones_like(x), group), torch.full_like(x, 2))
 
 

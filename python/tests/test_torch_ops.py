@@ -244,8 +244,17 @@ def bad_groups(rank):
         make_group(torch.float64 if rank else torch.float32)
     with pytest.raises(RuntimeError, match="rank 1 calls the group 'b', rank 0 'a'"):
         make_group(name="ab"[rank])
-    with pytest.raises(RuntimeFailure, match="hidden", check=lambda e: e.status == Status.MISMATCH):
-        tt.init_group(max_tokens=LIMIT, hidden=HIDDEN * (rank + 1), dtype=torch.float32)
+    for options in (
+        {"hidden": HIDDEN * (rank + 1)},
+        {"dtype": (torch.bfloat16, torch.float16)[rank]},
+    ):
+        given = dict(max_tokens=LIMIT, hidden=HIDDEN, dtype=torch.float32) | options
+        with pytest.raises(RuntimeFailure, match=next(iter(options))) as caught:
+            tt.init_group(**given)
+        assert caught.value.status == Status.MISMATCH
+    # The smallest number of tokens holds.
+    with tt.init_group(max_tokens=LIMIT + rank, hidden=HIDDEN, dtype=torch.float32) as group:
+        assert group.token_limit() == LIMIT
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="cuda|CUDA|driver|NVIDIA"):
             make_group(device="cuda")

@@ -276,7 +276,23 @@ def compile(
     _keep_floats()
     given = _get_mode_options(mode) | dict(options or {})
     given["post_grad_custom_post_pass"] = _get_pass(fuse or {})
+    if _version() < (2, 7):
+        # torch.compile leaves options out there whose type it can't check.
+        compiler = functools.partial(_run_inductor, given)
+        return torch.compile(model, backend=compiler, **more)
     return torch.compile(model, backend="inductor", options=given, **more)
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def _run_inductor(
+    patches: dict[str, Any], module: fx.GraphModule, inputs: list[Any]
+) -> Any:
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(module, inputs, config_patches=patches)
 
 
 def backend(
@@ -287,8 +303,6 @@ def backend(
     options: dict[str, Any] | None = None,
 ) -> Any:
     """The backend "tandem" for torch.compile: Inductor with the pass."""
-    from torch._inductor.compile_fx import compile_fx
-
     patches = _get_mode_options(mode) | dict(options or {})
     patches["post_grad_custom_post_pass"] = _get_pass({})
-    return compile_fx(module, inputs, config_patches=patches)
+    return _run_inductor(patches, module, inputs)

@@ -36,6 +36,7 @@ struct CudaVote {
   uint32_t multiprocessors;
   uint32_t residentThreads[3];
   uint32_t pairThreads[3];
+  uint32_t clusterBlocks;
   uint32_t maxBlocks;
   uint8_t bulkCopies;
   uint8_t canShare;
@@ -247,6 +248,7 @@ Error CudaGroup::vote(const tandem_workspace_desc &desc, DeviceVote &vote) {
             std::end(kernels.residentThreads), mine.residentThreads);
   std::copy(std::begin(kernels.pairThreads), std::end(kernels.pairThreads),
             mine.pairThreads);
+  mine.clusterBlocks = kernels.clusterBlocks;
   mine.bulkCopies = kernels.bulkCopies;
   mine.maxBlocks = static_cast<uint32_t>(desc.max_blocks);
   mine.lines = lines.load();
@@ -313,6 +315,7 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
             std::end(all[0].residentThreads), facts.residentThreads);
   std::copy(std::begin(all[0].pairThreads), std::end(all[0].pairThreads),
             facts.pairThreads);
+  facts.clusterBlocks = all[0].clusterBlocks;
   facts.bulkCopies = true;
   mine.direct = world > 1;
   mine.nccl = world > 1;
@@ -344,6 +347,7 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
       facts.pairThreads[i] =
           std::min(facts.pairThreads[i], vote.pairThreads[i]);
     }
+    facts.clusterBlocks = std::min(facts.clusterBlocks, vote.clusterBlocks);
     facts.bulkCopies = facts.bulkCopies && vote.bulkCopies;
     if (vote.maxBlocks &&
         (!facts.maxBlocks || vote.maxBlocks < facts.maxBlocks))

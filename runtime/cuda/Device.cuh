@@ -181,11 +181,76 @@ __device__ __forceinline__ bool haveAllArrived(uint64_t *barrier) {
   return done != 0;
 }
 
+#if __CUDA_ARCH__ >= 900
+
 //===----------------------------------------------------------------------===//
-// Bulk copies (compute capability 9.0 on)
+// Clusters
 //===----------------------------------------------------------------------===//
 
-#if __CUDA_ARCH__ >= 900
+/// This block's number in its cluster, and the cluster's in the grid.
+__device__ __forceinline__ uint32_t blockInCluster() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ uint32_t clusterInGrid() {
+  uint32_t cluster;
+  asm volatile("mov.u32 %0, %clusterid.x;" : "=r"(cluster));
+  return cluster;
+}
+
+/// Makes initialised barriers known to the cluster; by the thread that did it,
+/// before it arrives.
+__device__ __forceinline__ void fenceToCluster() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/// A barrier of all threads of the cluster, in two halves. What was stored
+/// before isn't released but for what fenceToCluster is for; the wait empties
+/// the L1 cache.
+__device__ __forceinline__ void arriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void waitForCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// The only arrival at a barrier: its phase is complete when `bytes` have been
+/// stored by storeShared.
+__device__ __forceinline__ void expectBytes(uint64_t *barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+/// Stores to what is `to` in block `block` of the cluster, and counts that at
+/// what is `barrier` there.
+__device__ __forceinline__ void storeShared(float *to, float value,
+                                            uint64_t *barrier, uint32_t block) {
+  asm volatile("{\n"
+               ".reg .u32 to, barrier;\n"
+               "mapa.shared::cluster.u32 to, %0, %3;\n"
+               "mapa.shared::cluster.u32 barrier, %2, %3;\n"
+               "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 "
+               "[to], %1, [barrier];\n"
+               "}" ::"r"(sharedAddress(to)),
+               "r"(__float_as_uint(value)), "r"(sharedAddress(barrier)),
+               "r"(block)
+               : "memory");
+}
+/// Waits for the first phase, and for what was stored in it.
+__device__ __forceinline__ void waitForBytes(uint64_t *barrier) {
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+               "@!done bra again;\n"
+               "}" ::"r"(sharedAddress(barrier))
+               : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// Bulk copies
+//===----------------------------------------------------------------------===//
 
 /// Orders what this thread saw through ordinary accesses before its bulk
 /// copies.

@@ -22,6 +22,7 @@ struct KernelTable {
   const ExchangeKernel *oneStep;
   const ExchangeKernel *twoStep;
   const ExchangeKernel (*pairQuick)[numQuickShapes];
+  const ExchangeKernel *pairSpread;
   const ExchangeKernel *pairLines;
   const ExchangeKernel *pairOneStep;
   const LocalKernel *norm;
@@ -32,11 +33,12 @@ struct KernelTable {
 
 template <class T>
 static KernelTable makeTable() {
-  return {LinesTable<T>::whole,       LinesTable<T>::elements,
-          OneStepTable<T>::kernels,   TwoStepTable<T>::kernels,
-          PairTable<T>::quick,        PairTable<T>::lines,
-          PairTable<T>::oneStep,      LocalTable<T>::norm,
-          LocalTable<T>::genericNorm, LocalTable<T>::reduce};
+  return {LinesTable<T>::whole,     LinesTable<T>::elements,
+          OneStepTable<T>::kernels, TwoStepTable<T>::kernels,
+          PairTable<T>::quick,      PairTable<T>::spread,
+          PairTable<T>::lines,      PairTable<T>::oneStep,
+          LocalTable<T>::norm,      LocalTable<T>::genericNorm,
+          LocalTable<T>::reduce};
 }
 static KernelTable tableOf(int32_t dtype) {
   return dtype == 0   ? makeTable<F32>()
@@ -114,21 +116,39 @@ static __global__ void failKernel(const __grid_constant__ ExchangeParams p,
 // Launching
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// How a kernel is launched.
+struct Shape {
+  uint32_t grid;
+  uint32_t block;
+  uint32_t sharedBytes = 0;
+  /// Blocks of a cluster.
+  uint32_t cluster = 1;
+};
+} // namespace
+
 template <class... Formal, class... Actual>
-static cudaError_t launch(void (*kernel)(Formal...), uint32_t grid,
-                          uint32_t block, uint32_t sharedBytes,
+static cudaError_t launch(void (*kernel)(Formal...), const Shape &shape,
                           bool programmatic, cudaStream_t stream,
                           const Actual &...args) {
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(grid);
-  config.blockDim = dim3(block);
-  config.dynamicSmemBytes = sharedBytes;
+  config.gridDim = dim3(shape.grid);
+  config.blockDim = dim3(shape.block);
+  config.dynamicSmemBytes = shape.sharedBytes;
   config.stream = stream;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = programmatic ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (programmatic) {
+    cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = shape.cluster;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  }
   return cudaLaunchKernelEx(&config, kernel, args...);
 }
 
@@ -199,7 +219,9 @@ static int quickKindOf(const ExchangeParams &p, int32_t dtype) {
   return quickKind(sandwich, a.bias.data || a.sumOut.data, type != dtype);
 }
 
-static PairParams pairParamsOf(const ExchangeParams &p, uint32_t grid) {
+/// Of a kernel that spreads each row over `spread` blocks; 1: of another.
+static PairParams pairParamsOf(const ExchangeParams &p, uint32_t grid,
+                               uint32_t spread) {
   const NormParams &a = p.norm;
   PairParams q = {};
   q.input = p.input.data;
@@ -225,12 +247,13 @@ static PairParams pairParamsOf(const ExchangeParams &p, uint32_t grid) {
   q.preEpsilon = a.pre.epsilon;
   q.preRounding = a.pre.rounding;
   q.vectors = static_cast<int32_t>(p.shape.vectors);
-  q.warps = p.shape.warps;
+  q.warps = static_cast<uint16_t>(ceilDiv(p.shape.warps, spread));
   q.rows = p.rows;
   q.rowLines = p.shape.lines * lineBytes;
   q.hash = p.hash;
-  q.threads = p.shape.warps * 32;
+  q.threads = q.warps * 32u;
   q.grid = grid;
+  q.spread = static_cast<uint16_t>(spread);
   q.bias = static_cast<const char *>(a.bias.data);
   q.sumOut = a.sumOut.data;
   q.sumOutStride = a.sumOut.stride;
@@ -263,7 +286,7 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
   const KernelTable table = tableOf(args.dtype);
   int shape = shapeIndex(plan.shape.pairs);
   ExchangeKernel kernel = nullptr;
-  uint32_t sharedBytes = plan.sharedBytes;
+  Shape launched = {plan.grid, plan.block, plan.sharedBytes};
   switch (plan.protocol) {
   case Protocol::Lines: {
     int quick =
@@ -272,8 +295,16 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
              : quick < 0  ? table.pairLines[shape]
                           : table.pairQuick[quick][shape];
     if (quick >= 0) {
-      p.pair = pairParamsOf(p, plan.grid);
-      sharedBytes = keptBytesOf(quick, plan.shape.pairs, p.pair.threads);
+      bool spread = plan.spread && table.pairSpread[quick];
+      if (spread) {
+        kernel = table.pairSpread[quick];
+        launched.cluster = plan.spread;
+        launched.grid = plan.rows * launched.cluster;
+      }
+      p.pair = pairParamsOf(p, launched.grid, launched.cluster);
+      launched.block = p.pair.threads + 32;
+      launched.sharedBytes =
+          spread ? 0 : keptBytesOf(quick, plan.shape.pairs, p.pair.threads);
     }
     break;
   }
@@ -289,8 +320,7 @@ cudaError_t tandem::cuda::launchExchange(const Endpoint &endpoint,
   case Protocol::None:
     return cudaErrorInvalidValue;
   }
-  return launch(kernel, plan.grid, plan.block, sharedBytes,
-                endpoint.programmatic, stream, p);
+  return launch(kernel, launched, endpoint.programmatic, stream, p);
 }
 
 cudaError_t tandem::cuda::launchNorm(const CallArgs &args, const NormPlan &plan,
@@ -312,7 +342,7 @@ cudaError_t tandem::cuda::launchNorm(const CallArgs &args, const NormPlan &plan,
     p.input = operandOf(part.input, args.dtype);
     p.norm = normParamsOf(part);
     if (cudaError_t error =
-            launch(kernel, plan.grid, plan.block, 0, programmatic, stream, p))
+            launch(kernel, {plan.grid, plan.block}, programmatic, stream, p))
       return error;
   }
   return cudaSuccess;
@@ -326,7 +356,7 @@ cudaError_t tandem::cuda::launchReduce(const void *gathered, uint32_t world,
   uint32_t grid = static_cast<uint32_t>(blocks < 4096 ? blocks : 4096);
   if (grid == 0)
     return cudaSuccess;
-  return launch(tableOf(dtype).reduce, grid, 256, 0, false, stream,
+  return launch(tableOf(dtype).reduce, {grid, 256}, false, stream,
                 static_cast<const char *>(gathered), world,
                 static_cast<char *>(out), elements, reduction);
 }
@@ -335,13 +365,13 @@ cudaError_t tandem::cuda::launchSelfTest(const Endpoint &endpoint,
                                          uint32_t rounds, uint64_t deadlineNs,
                                          SelfTestResult *result,
                                          cudaStream_t stream) {
-  return launch(selfTestKernel, endpoint.layout.world - 1, 64, 0, false, stream,
+  return launch(selfTestKernel, {endpoint.layout.world - 1, 64}, false, stream,
                 paramsOf(endpoint), rounds, deadlineNs, result);
 }
 
 cudaError_t tandem::cuda::launchFail(const Endpoint &endpoint, uint64_t word,
                                      uint32_t ranks, cudaStream_t stream) {
-  return launch(failKernel, 1, 1, 0, false, stream, paramsOf(endpoint), word,
+  return launch(failKernel, {1, 1}, false, stream, paramsOf(endpoint), word,
                 ranks);
 }
 
@@ -372,6 +402,39 @@ static cudaError_t loadKernel(const void *kernel, const cudaDeviceProp &device,
   return cudaSuccess;
 }
 
+/// The same for one that spreads rows over clusters; `resident` are blocks, 0
+/// where the device says that it has no clusters.
+static cudaError_t loadSpreadKernel(const void *kernel,
+                                    const cudaDeviceProp &device,
+                                    uint32_t *resident) {
+  if (cudaError_t error = loadKernel(kernel, device, nullptr))
+    return error;
+  if (!kernel)
+    return cudaSuccess;
+  constexpr uint32_t mostWarps = 18;
+  for (uint32_t spread = 2; spread <= maxSpread; spread *= 2) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(spread);
+    config.blockDim =
+        dim3((static_cast<uint32_t>(ceilDiv(mostWarps, spread)) + 1) * 32);
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = spread;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0;
+    if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config)) {
+      cudaGetLastError();
+      clusters = 0;
+    }
+    uint32_t blocks = static_cast<uint32_t>(clusters) * spread;
+    if (blocks < *resident)
+      *resident = blocks;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t tandem::cuda::loadKernels(KernelFacts &facts) {
   int ordinal = 0;
   if (cudaError_t error = cudaGetDevice(&ordinal))
@@ -383,6 +446,7 @@ cudaError_t tandem::cuda::loadKernels(KernelFacts &facts) {
   facts.bulkCopies = facts.programmatic = device.major >= 9;
   for (int i = 0; i < numShapes; ++i)
     facts.residentThreads[i] = facts.pairThreads[i] = 2048;
+  facts.clusterBlocks = device.major >= 9 ? ~0u : 0;
   for (int32_t dtype : {0, 1, 2}) {
     const KernelTable table = tableOf(dtype);
     for (int i = 0; i < numShapes; ++i) {
@@ -406,6 +470,11 @@ cudaError_t tandem::cuda::loadKernels(KernelFacts &facts) {
               reinterpret_cast<const void *>(table.norm[i]), device, nullptr))
         return error;
     }
+    for (int kind = 0; kind < numQuickKinds && facts.clusterBlocks; ++kind)
+      if (cudaError_t error = loadSpreadKernel(
+              reinterpret_cast<const void *>(table.pairSpread[kind]), device,
+              &facts.clusterBlocks))
+        return error;
     for (const void *kernel :
          {reinterpret_cast<const void *>(table.genericNorm),
           reinterpret_cast<const void *>(table.reduce)})

@@ -29,6 +29,7 @@ struct KernelFacts {
   /// See Facts.
   uint32_t residentThreads[3];
   uint32_t pairThreads[3];
+  uint32_t clusterBlocks;
   bool bulkCopies;
   /// The device has programmatic launches (9.0 on).
   bool programmatic;

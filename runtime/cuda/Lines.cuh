@@ -27,6 +27,8 @@ constexpr int registersFor(int pairs) { return pairs == 1 ? 48 : 96; }
 constexpr int pairRegisters(int pairs) {
   return pairs == 1 ? 48 : pairs == 2 ? 80 : 96;
 }
+/// Where a block has its multiprocessor nearly to itself.
+constexpr int spreadRegisters = 96;
 
 /// Reads a word of each line of the gammas, so that they lie in the L1 cache
 /// when the norm needs them. Never stores anything.

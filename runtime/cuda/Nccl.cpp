@@ -12,6 +12,8 @@
 
 #include <condition_variable>
 #include <dlfcn.h>
+#include <future>
+#include <system_error>
 #include <thread>
 
 using namespace tandem;
@@ -224,13 +226,31 @@ Error NcclComm::connect(int, Deadline deadline) {
 }
 
 NcclComm::~NcclComm() {
-  if (NcclApi::Comm mine = comm.exchange(nullptr)) {
-    // Waits for nobody: destroying would, where a peer is gone or late.
-    (void)api->commAbort(mine);
-  }
+  if (NcclApi::Comm mine = comm.exchange(nullptr))
+    release(mine);
   for (cudaEvent_t mark : marks)
     if (mark)
       (void)cudaEventDestroy(mark);
+}
+
+void NcclComm::release(NcclApi::Comm mine) {
+  // Not destroyed: that would wait where a peer is gone or late.
+  if (!captured.load()) {
+    (void)api->commAbort(mine);
+    return;
+  }
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> released = done->get_future();
+  try {
+    std::thread([api = api, mine, done] {
+      (void)api->commAbort(mine);
+      done->set_value();
+    }).detach();
+  } catch (const std::system_error &) {
+    // No thread to be had: it stays until the process ends.
+    return;
+  }
+  (void)released.wait_for(std::chrono::seconds(1));
 }
 
 void NcclComm::forget() {
@@ -245,7 +265,7 @@ void NcclComm::abort() {
   // what gets it out.
   std::unique_lock<std::timed_mutex> lock(busy, std::chrono::seconds(1));
   if (NcclApi::Comm mine = comm.exchange(nullptr))
-    (void)api->commAbort(mine);
+    release(mine);
 }
 
 /// Marks what was enqueued for the watchdog.
@@ -256,6 +276,7 @@ Error NcclComm::enqueued(int code, const char *action, cudaStream_t stream) {
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess ||
       capture != cudaStreamCaptureStatusNone) {
     (void)cudaGetLastError();
+    captured = true;
     return Error();
   }
   uint64_t next = marked.load(std::memory_order_relaxed);

@@ -105,6 +105,9 @@ public:
 private:
   Error connect(int rank, Deadline deadline);
   Error enqueued(int code, const char *action, cudaStream_t stream);
+  /// Waits for nobody, but for a second where a graph holds `mine`: NCCL gives
+  /// it up when the graph is gone, and not before.
+  void release(NcclApi::Comm mine);
 
   /// Calls that the watchdog can have in sight at once; more go unwatched.
   static constexpr uint64_t numMarks = 64;
@@ -113,6 +116,8 @@ private:
   const int world;
   std::atomic<NcclApi::Comm> comm{nullptr};
   std::atomic<bool> gone{false};
+  /// A call was captured into a graph.
+  std::atomic<bool> captured{false};
   /// Held while something is enqueued.
   std::timed_mutex busy;
   cudaEvent_t marks[numMarks] = {};

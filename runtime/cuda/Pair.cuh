@@ -70,6 +70,8 @@ __device__ __forceinline__ void renew(Word (&v)[n]) {
 /// What the warps of a block tell each other.
 struct PairShared {
   Partials partials;
+  /// Where a row is spread over a cluster: all warps' sums are there.
+  uint64_t summed[2];
   /// An arrival of each warp that has stored its last.
   uint64_t done;
   /// The books' warp has found that there is nothing to wait for any more.
@@ -290,15 +292,44 @@ struct PairKept {
   }
 };
 
+/// The sum of a row that is spread over the `blocks` of a cluster, `warp` being
+/// this one's number among those of the row: the same partial sums in the same
+/// places as in one block (beginSum, endSum), in each of the blocks. There is
+/// one row to a cluster, so that each barrier is used once, and no block ends
+/// while others store to it, since it waits for that.
+__device__ __forceinline__ void beginSpreadSum(float value, PairShared &shared,
+                                               uint32_t turn, int32_t warp,
+                                               uint32_t blocks) {
+#if __CUDA_ARCH__ >= 900
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, step);
+  uint32_t lane = threadIdx.x & 31;
+  float *sums = reinterpret_cast<float *>(shared.partials.sums[turn]);
+  if (lane < blocks)
+    storeShared(sums + warp, value, &shared.summed[turn], lane);
+#endif
+}
+__device__ __forceinline__ float endSpreadSum(PairShared &shared,
+                                              uint32_t &turn) {
+#if __CUDA_ARCH__ >= 900
+  waitForBytes(&shared.summed[turn]);
+#endif
+  return addPartials(shared.partials, turn++);
+}
+
 /// `more`: with a bias, or with the sum as an output. `wide`: gammas in f32,
-/// rows in 16 bits.
-template <class T, int P, PairTail tail, bool more, bool wide>
-__global__ void __maxnreg__(pairRegisters(P))
+/// rows in 16 bits. `spread`: a row to a cluster of blocks, for calls of few
+/// rows: a multiprocessor takes as long to load, push and store a row as it
+/// takes the link.
+template <class T, int P, PairTail tail, bool more, bool wide,
+          bool spread = false>
+__global__ void __maxnreg__(spread ? spreadRegisters : pairRegisters(P))
     pairKernel(const __grid_constant__ ExchangeParams p) {
   constexpr bool norm = tail != PairTail::Sum;
   constexpr bool sandwich = tail == PairTail::Sandwich;
   // Where there are no registers for the residual until it is needed.
-  constexpr bool keep = keepsResidual(sandwich, wide);
+  constexpr bool keep = keepsResidual(sandwich, wide) && !spread;
   __shared__ PairShared shared;
   const PairParams &q = p.pair;
   // The others have something to do while they fetch what they fetch first.
@@ -307,24 +338,57 @@ __global__ void __maxnreg__(pairRegisters(P))
   int32_t warp = threadIdx.x >> 5;
   int32_t warps = static_cast<int32_t>(q.warps);
   const uint32_t &threads = q.threads;
-  clearPartials(shared.partials, threads);
+  clearPartials(shared.partials, spread ? threads * q.spread : threads);
   if (threadIdx.x == 0) {
     initBarrier(&shared.done, q.warps);
     shared.failed = 0;
+#if __CUDA_ARCH__ >= 900
+    if constexpr (spread) {
+      for (uint64_t &barrier : shared.summed)
+        initBarrier(&barrier);
+      fenceToCluster();
+      for (uint64_t &barrier : shared.summed)
+        expectBytes(&barrier, q.spread * q.warps * 4);
+    }
+#endif
   }
   __syncthreads();
+#if __CUDA_ARCH__ >= 900
+  // Before anything is stored to other blocks, and before gammas are loaded,
+  // since the wait empties the L1 cache.
+  if constexpr (spread) {
+    arriveAtCluster();
+    waitForCluster();
+  }
+#endif
   if (warp == warps) {
     keepPairBooks(p, shared);
     return;
   }
-  PairPlace<P> place(q.vectors, warp, warps, lane);
+  // Among the warps that the row has.
+  int32_t rowWarp = warp;
+#if __CUDA_ARCH__ >= 900
+  if constexpr (spread)
+    rowWarp += static_cast<int32_t>(blockInCluster()) * warps;
+#endif
+  PairPlace<P> place(q.vectors, rowWarp, warps, lane);
   uint32_t row = blockIdx.x;
-  // Into the L1 cache, since there are no registers for them until they are
+#if __CUDA_ARCH__ >= 900
+  if constexpr (spread)
+    row = clusterInGrid();
+#endif
+  // Into the L1 cache, if there are no registers for them until they are
   // needed.
-  if constexpr (norm)
+  PairGamma<T, P, wide> early, preEarly;
+  if constexpr (spread) {
+    early.load(place, q.gamma);
+    if constexpr (sandwich)
+      preEarly.load(place, q.preGamma);
+  } else if constexpr (norm) {
     touched ^= PairGamma<T, P, wide>::touch(place, q.gamma);
-  if constexpr (sandwich)
-    touched ^= PairGamma<T, P, wide>::touch(place, q.preGamma);
+    if constexpr (sandwich)
+      touched ^= PairGamma<T, P, wide>::touch(place, q.preGamma);
+  }
 
   // Whatever can be done later is: what the link waits for goes first.
   waitForPreviousKernel();
@@ -393,10 +457,20 @@ __global__ void __maxnreg__(pairRegisters(P))
       PairGamma<T, P, wide> gamma;
       if constexpr (sandwich) {
         float squares = squaresOf<T, P>(s);
-        gamma.load(place, q.preGamma);
-        beginSum(squares, shared.partials, turn);
-        float inverse = inverseRms(endSum(shared.partials, turn, threads),
-                                   q.length, q.preEpsilon);
+        if constexpr (spread)
+          gamma = preEarly;
+        else
+          gamma.load(place, q.preGamma);
+        float inverse;
+        if constexpr (spread) {
+          beginSpreadSum(squares, shared, turn, rowWarp, q.spread);
+          inverse =
+              inverseRms(endSpreadSum(shared, turn), q.length, q.preEpsilon);
+        } else {
+          beginSum(squares, shared.partials, turn);
+          inverse = inverseRms(endSum(shared.partials, turn, threads), q.length,
+                               q.preEpsilon);
+        }
         gamma.scale(inverse, q.preRounding, s);
         // What isn't of the row stays zero, whatever the inverse is.
 #pragma unroll
@@ -412,10 +486,19 @@ __global__ void __maxnreg__(pairRegisters(P))
           s[i] = addLoosely<T>(s[i], residual[i]);
       }
       float squares = squaresOf<T, P>(s);
-      gamma.load(place, q.gamma);
-      beginSum(squares, shared.partials, turn);
+      if constexpr (spread)
+        gamma = early;
+      else
+        gamma.load(place, q.gamma);
       bool good;
-      float sum = endSum(shared.partials, turn, threads);
+      float sum;
+      if constexpr (spread) {
+        beginSpreadSum(squares, shared, turn, rowWarp, q.spread);
+        sum = endSpreadSum(shared, turn);
+      } else {
+        beginSum(squares, shared.partials, turn);
+        sum = endSum(shared.partials, turn, threads);
+      }
       float inverse = inverseRmsQuickly(sum, q.length, q.epsilon, good);
       // While that is computed, and not before: shared memory is in demand. A
       // sum of squares isn't below zero, which ptxas can't know.
@@ -426,6 +509,8 @@ __global__ void __maxnreg__(pairRegisters(P))
       gamma.scale(inverse, q.rounding, s);
       place.template store<T>(true, q.out + row * q.outStride, s);
     }
+    if constexpr (spread)
+      break;
     // Each further row is pushed when the one before is done, so that rows
     // arrive one after another.
     row += q.grid;

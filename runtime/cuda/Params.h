@@ -87,12 +87,15 @@ struct PairParams {
   int32_t rounding;
   int32_t preRounding;
   int32_t vectors;
-  uint32_t warps;
+  /// Of a block, but for the one that keeps the books.
+  uint16_t warps;
+  /// Blocks of a cluster that a row is spread over.
+  uint16_t spread;
   uint32_t rows;
   /// Bytes of a row's lines.
   uint32_t rowLines;
   uint32_t hash;
-  /// The block's that hold the row, and the grid's blocks.
+  /// The block's that hold the row or its part of it, and the grid's blocks.
   uint32_t threads;
   uint32_t grid;
   const char *bias;

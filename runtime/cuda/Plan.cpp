@@ -113,6 +113,38 @@ static bool fits(const Layout &layout, const Plan &plan, Protocol protocol) {
   return false;
 }
 
+/// Plan::spread, as it was measured (docs/cuda.md). All blocks have to be
+/// resident.
+static uint32_t spreadOf(const Facts &facts, const CallShape &call,
+                         const Plan &plan) {
+  constexpr uint32_t blocks = 4;
+  uint64_t most = facts.clusterBlocks;
+  if (facts.maxBlocks && most > facts.maxBlocks)
+    most = facts.maxBlocks;
+  if (plan.shape.pairs != 1 || uint64_t(plan.rows) * blocks > most)
+    return 0;
+  bool sandwich =
+      call.variant & variantOf(false, false, true, false, 0, 0, 0, 0);
+  bool wide = call.dtype != 0 && (call.variant >> 8 & 15) == 0;
+  uint32_t warps = sandwich ? wide ? 4 : 10 : 13;
+  uint32_t rows = sandwich ? facts.multiprocessors / blocks : 24;
+  return plan.shape.warps >= warps && plan.rows <= rows ? blocks : 0;
+}
+
+/// Blocks a multiprocessor so that two turns of them, nearly full, do all rows:
+/// the second turn's rows cross the link while the first turn's are normalised.
+/// 0: there is no such number.
+static uint32_t blocksForTwoTurns(const Facts &facts, const Plan &plan,
+                                  uint32_t most) {
+  constexpr uint32_t fewestWarps = 10;
+  uint64_t twice = uint64_t(facts.multiprocessors) * 2;
+  uint64_t blocks = ceilDiv(plan.rows, twice);
+  if (blocks > most || blocks * plan.shape.warps < fewestWarps ||
+      uint64_t(plan.rows) * 10 < blocks * twice * 9)
+    return 0;
+  return static_cast<uint32_t>(blocks);
+}
+
 const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
                                    Plan &plan) {
   plan = Plan();
@@ -159,6 +191,9 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
     perMultiprocessor = most;
   if (perMultiprocessor == 0)
     return "a block doesn't fit on a multiprocessor";
+  if (pairLines)
+    if (uint32_t blocks = blocksForTwoTurns(facts, plan, perMultiprocessor))
+      perMultiprocessor = blocks;
   uint32_t grid = facts.multiprocessors * perMultiprocessor;
   if (facts.maxBlocks && grid > facts.maxBlocks)
     grid = facts.maxBlocks;
@@ -166,6 +201,8 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
   if (plan.protocol == Protocol::TwoStep)
     work = static_cast<uint32_t>(ceilDiv(plan.units, facts.world));
   plan.grid = grid < work ? grid : work;
+  if (pairLines && call.norm)
+    plan.spread = spreadOf(facts, call, plan);
   plan.pushers = plan.grid;
   plan.chunk = stageBytes;
 

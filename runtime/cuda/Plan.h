@@ -36,6 +36,9 @@ struct Tuning {
 /// worlds. `bulkCopies` as in Facts.
 Tuning defaultTuning(uint32_t world, bool bulkCopies);
 
+/// Blocks of a cluster that a row may be spread over, at most.
+constexpr uint32_t maxSpread = 8;
+
 /// What the ranks agreed on: the host takes the smallest of each number, the
 /// AND of each bool, over the ranks.
 struct Facts {
@@ -47,6 +50,9 @@ struct Facts {
   uint32_t residentThreads[3];
   /// The same for the kernels of lines in a world of two.
   uint32_t pairThreads[3];
+  /// Blocks of those in clusters of maxSpread or fewer that the device holds at
+  /// a time; 0: it has no clusters.
+  uint32_t clusterBlocks;
   /// Largest grid, for several groups on one device; 0: what fits.
   uint32_t maxBlocks;
   /// Self-test: 128-byte lines arrive whole between all pairs.
@@ -124,6 +130,10 @@ struct Plan {
   uint32_t pieces = 1;
   /// Of an uncut row.
   uint32_t rowVectors = 0;
+  /// Blocks of a cluster over which kernels that can do so spread a row, 2 to
+  /// maxSpread, in calls of few rows; 0: a row to a block. Grid and block above
+  /// are those of kernels that don't.
+  uint32_t spread = 0;
   uint32_t rows = 0;
   uint32_t rowsPerUnit = 1;
   uint32_t units = 0;

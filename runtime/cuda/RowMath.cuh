@@ -446,6 +446,19 @@ __device__ __forceinline__ void clearPartials(Partials &partials,
       reinterpret_cast<float *>(partials.sums[turn])[threadIdx.x] = 0.0f;
 }
 
+/// The warps' sums by fours.
+__device__ __forceinline__ float addPartials(const Partials &partials,
+                                             uint32_t turn) {
+  // A lane takes four warps, since all of them in each lane are more than
+  // shared memory delivers in the time.
+  float4 s = partials.sums[turn & 1][threadIdx.x & 7];
+  float sum = (s.x + s.y) + (s.z + s.w);
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  return sum;
+}
+
 /// The sum over all threads of the row, the same bits in each: within a warp a
 /// butterfly, then the warps by fours. In two steps, between which there may be
 /// something to do while the other warps come.
@@ -461,15 +474,7 @@ __device__ __forceinline__ void beginSum(float value, Partials &partials,
 __device__ __forceinline__ float endSum(const Partials &partials,
                                         uint32_t &turn, uint32_t threads) {
   barrierOf(threads);
-  // A lane takes four warps, since all of them in each lane are more than
-  // shared memory delivers in the time.
-  float4 s = partials.sums[turn & 1][threadIdx.x & 7];
-  float sum = (s.x + s.y) + (s.z + s.w);
-#pragma unroll
-  for (int step = 1; step < 8; step *= 2)
-    sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  ++turn;
-  return sum;
+  return addPartials(partials, turn++);
 }
 __device__ __forceinline__ float sumOverRow(float value, Partials &partials,
                                             uint32_t &turn, uint32_t threads) {

@@ -33,7 +33,7 @@ constexpr int quickSum = 8;
 TANDEM_HD constexpr bool keepsResidual(bool sandwich, bool wide) {
   return sandwich || wide;
 }
-/// Dynamic shared memory of a quick kernel's block.
+/// Dynamic shared memory of a quick kernel's block, if a row isn't spread.
 constexpr uint32_t keptBytesOf(int kind, uint32_t pairs, uint32_t threads) {
   bool keeps = kind != quickSum && keepsResidual(kind & 1, kind & 4);
   return keeps ? 2 * pairs * threads * vectorBytes : 0;
@@ -56,6 +56,8 @@ struct OneStepTable {
 template <class T>
 struct PairTable {
   static const ExchangeKernel quick[numQuickKinds][numQuickShapes];
+  /// One pair a thread, rows spread over clusters; none for sums alone.
+  static const ExchangeKernel spread[numQuickKinds];
   static const ExchangeKernel lines[numShapes];
   static const ExchangeKernel oneStep[numShapes];
 };

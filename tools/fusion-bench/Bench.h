@@ -62,7 +62,8 @@ std::vector<Item> itemsOf(const Options &options);
 
 /// Shared by the ranks' processes and the one that prints.
 struct Board {
-  /// Where ranks meet on the device; in memory that every device can reach.
+  /// Where ranks meet on the device if they can't in each other's memory; every
+  /// device can reach this.
   uint64_t starts[maxRanks][16];
   std::atomic<uint32_t> arrived;
   std::atomic<uint32_t> generation;
@@ -74,8 +75,11 @@ struct Board {
   /// tandem_workspace_get_defaults.
   char defaults[256];
   char error[maxRanks][512];
-  /// An address of each rank's memory for its peers (cudaIpc).
+  /// Addresses of each rank's memory for its peers (cudaIpc): what is copied
+  /// to, and where ranks meet; of the latter 1 where it could open all others'.
   char handles[maxRanks][64];
+  char startHandles[maxRanks][64];
+  char canMeet[maxRanks];
   /// Microseconds a call: [item][sample][rank]; negative: not measured.
   double times[1];
 };

@@ -31,6 +31,8 @@ public:
   ~CudaDevice() override {
     if (peer)
       cudaIpcCloseMemHandle(peer);
+    for (void *memory : opened)
+      cudaIpcCloseMemHandle(memory);
     for (void *memory : all)
       cudaFree(memory);
     if (work)
@@ -65,6 +67,7 @@ public:
     to = allocate(coldBytes);
     if (!times || !from || !to)
       return problem;
+    meetOnDevices();
     return std::string();
   }
 
@@ -107,6 +110,10 @@ public:
                       double *out) override;
 
 private:
+  /// Puts the words at which ranks meet into their own devices' memory, if all
+  /// of them can reach it: by way of the host's some would start microseconds
+  /// later than others.
+  void meetOnDevices();
   bool failed(cudaError_t error) {
     if (error == cudaSuccess)
       return false;
@@ -130,8 +137,47 @@ private:
   void *to = nullptr;
   void *peer = nullptr;
   std::vector<void *> all;
+  std::vector<void *> opened;
 };
 } // namespace
+
+void CudaDevice::meetOnDevices() {
+  // What is exported is a whole block of the allocator's.
+  constexpr uint64_t block = uint64_t(2) << 20;
+  void *own = allocate(block);
+  cudaIpcMemHandle_t handle;
+  bool good = own && !failed(cudaMemset(own, 0, block)) &&
+              !failed(cudaDeviceSynchronize()) &&
+              !failed(cudaIpcGetMemHandle(&handle, own));
+  if (good)
+    memcpy(board->startHandles[rank], &handle, sizeof(handle));
+  board->canMeet[rank] = good;
+  if (!meet(*board, ranks))
+    return;
+  good = std::count(board->canMeet, board->canMeet + ranks, 1) == ranks;
+  uint64_t *words[measure::maxRanks] = {};
+  for (int i = 0; good && i < ranks; ++i) {
+    void *memory = own;
+    if (i != rank) {
+      memcpy(&handle, board->startHandles[i], sizeof(handle));
+      good =
+          cudaIpcOpenMemHandle(&memory, handle,
+                               cudaIpcMemLazyEnablePeerAccess) == cudaSuccess;
+      if (good)
+        opened.push_back(memory);
+    }
+    words[i] = static_cast<uint64_t *>(memory);
+  }
+  cudaGetLastError();
+  // Everybody has read what was there.
+  if (!meet(*board, ranks))
+    return;
+  board->canMeet[rank] = good;
+  if (!meet(*board, ranks) ||
+      std::count(board->canMeet, board->canMeet + ranks, 1) != ranks)
+    return;
+  std::copy(words, words + ranks, starts);
+}
 
 template <class Each>
 std::string CudaDevice::capture(int calls, Each each, cudaGraphExec_t &exec) {

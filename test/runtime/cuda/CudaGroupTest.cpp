@@ -658,6 +658,47 @@ TEST(CudaGraph, AnErrorLeavesTheCaptureWhole) {
   }));
 }
 
+/// NCCL keeps a communicator until the graphs that hold it are gone; whoever
+/// leaves the group first doesn't wait for that.
+TEST(CudaGraph, MayOutliveItsGroup) {
+  NEED_GPUS(2);
+  std::string name = freshName();
+  expectAll(runRanks(2, [&](int rank) -> std::string {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    GpuMember m;
+    RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
+    RANK_CHECK(m.makeGpuWorkspace(64, 1024) == 0, m.message());
+    cudaStream_t stream;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    PlainGpuCall call(rank, 200, 1024, stream);
+    RANK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+    RANK_CUDA(cudaStreamEndCapture(stream, &graph));
+    RANK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    RANK_CUDA(cudaGraphLaunch(exec, stream));
+    std::string wrong = call.check(2);
+    RANK_CHECK(wrong.empty(), wrong);
+    int64_t before = nowMs();
+    tandem_workspace_destroy(m.workspace);
+    m.workspace = nullptr;
+    tandem_comm_destroy(m.comm);
+    m.comm = nullptr;
+    RANK_CHECK(nowMs() - before < 10000, "leaving took too long");
+    RANK_CUDA(cudaGraphExecDestroy(exec));
+    RANK_CUDA(cudaGraphDestroy(graph));
+    // The GPU is as good as ever, and so is a new group.
+    RANK_CHECK(m.join(name + "2", rank, 2, 20000) == 0, m.message());
+    RANK_CHECK(m.makeGpuWorkspace(64, 1024) == 0, m.message());
+    call.clear();
+    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+    wrong = call.check(2);
+    RANK_CHECK(wrong.empty(), wrong);
+    RANK_CUDA(cudaStreamDestroy(stream));
+    return "";
+  }));
+}
+
 /// Two groups on streams of their own, half of the GPU for each.
 TEST(CudaGroup, TwoGroupsInterleaved) {
   NEED_GPUS(1);

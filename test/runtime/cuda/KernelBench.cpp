@@ -116,6 +116,9 @@ public:
     shape.hidden = hidden;
     shape.dtype = 2;
     shape.norm = true;
+    int32_t gamma = wide ? 0 : 2;
+    shape.variant = variantOf(bias, true, sandwich, true, 0, 0, gamma,
+                              sandwich ? gamma : 0);
     return shape;
   }
 
@@ -217,6 +220,8 @@ struct Variant {
   uint32_t blocks = 0;
   /// The kernel that can do everything.
   bool general = false;
+  /// Plan::spread; negative: the plan's.
+  int spread = -1;
 };
 
 int callsOf(int64_t tokens) {
@@ -237,6 +242,11 @@ int main(int argc, char **argv) {
   int sets = argc > 4 ? atoi(argv[4]) : 1;
   std::vector<int64_t> sizes{1,   4,   16,   32,   64,   128,
                              256, 512, 1024, 2048, 4096, 8192};
+  if (argc > 5) {
+    sizes.clear();
+    for (int i = 5; i < argc; ++i)
+      sizes.push_back(atoll(argv[i]));
+  }
   Bench bench(hidden, sizes.back(), sets);
   Facts facts = bench.ranks.facts;
   printf("resident threads %u %u %u, %u multiprocessors\n",
@@ -249,6 +259,9 @@ int main(int argc, char **argv) {
     for (uint32_t blocks : {1, 2, 3, 4})
       variants.push_back(
           {std::to_string(blocks) + "/sm", false, blocks, false});
+    for (int spread : {0, 2, 4, 8})
+      variants.push_back(
+          {"spread over " + std::to_string(spread), false, 0, false, spread});
     variants.push_back({"general", false, 0, true});
     variants.push_back({"rows", true, 0, false});
   }
@@ -277,25 +290,42 @@ int main(int argc, char **argv) {
   line("model x 1.12", [&](int64_t tokens) {
     return Sample{1.12 * (double(tokens * hidden * 2) / 360e3 + 2.9), 0, 0};
   });
-  for (const Variant &v : variants)
-    line(v.name, [&](int64_t tokens) {
-      Facts f = facts;
-      f.tuning.lineLimit = v.rows ? 0 : ~uint64_t(0);
-      Plan plan;
-      if (planCall(f, bench.shapeOf(tokens), plan))
-        return Sample();
-      uint32_t sms = facts.multiprocessors / (3 - bench.devices);
-      if (v.blocks) {
-        uint32_t fit = facts.pairThreads[plan.shape.pairs / 2] / plan.block;
-        if (v.blocks > fit)
-          return Sample();
-        plan.grid = std::min(plan.rows, sms * v.blocks);
-      }
+  auto variantsOf = [&](const char *call) {
+    for (const Variant &v : variants) {
       bench.general = v.general;
-      return bench.exchange(tokens, plan, v.rows, callsOf(tokens), samples);
-    });
+      line(call + v.name, [&](int64_t tokens) {
+        Facts f = facts;
+        f.tuning.lineLimit = v.rows ? 0 : ~uint64_t(0);
+        Plan plan;
+        if (planCall(f, bench.shapeOf(tokens), plan))
+          return Sample();
+        uint32_t sms = facts.multiprocessors / (3 - bench.devices);
+        if (v.blocks) {
+          uint32_t fit = facts.pairThreads[plan.shape.pairs / 2] / plan.block;
+          if (v.blocks > fit)
+            return Sample();
+          plan.spread = 0;
+          plan.grid = std::min(plan.rows, sms * v.blocks);
+        }
+        uint32_t spread = static_cast<uint32_t>(std::max(v.spread, 0));
+        if (spread && (plan.shape.pairs != 1 ||
+                       plan.rows * spread >
+                           facts.clusterBlocks / uint32_t(3 - bench.devices)))
+          return Sample();
+        if (v.spread >= 0)
+          plan.spread = spread;
+        return bench.exchange(tokens, plan, v.rows, callsOf(tokens), samples);
+      });
+    }
+    bench.general = false;
+  };
+  variantsOf("");
+  if (all) {
+    bench.sandwich = true;
+    variantsOf("sandwich, ");
+    bench.sandwich = false;
+  }
 
-  bench.general = false;
   bench.programmatic = false;
   line("plan, no PDL", [&](int64_t tokens) {
     Plan plan;
@@ -372,6 +402,13 @@ int main(int argc, char **argv) {
       });
   else
     printf("no NCCL: %s\n", dlerror());
+  // A process that has a communicator of NCCL's launches kernels more slowly.
+  if (nccl.comms[0])
+    line("plan, NCCL there", [&](int64_t tokens) {
+      Plan plan;
+      planCall(facts, bench.shapeOf(tokens), plan);
+      return bench.exchange(tokens, plan, true, callsOf(tokens), samples);
+    });
 #endif
   return 0;
 }

@@ -250,13 +250,18 @@ public:
 
   /// Launches on all ranks.
   void launch(const Plan &plan) {
+    launch(std::vector<Plan>(static_cast<size_t>(ranks.world), plan));
+  }
+  /// With a plan for each rank.
+  void launch(const std::vector<Plan> &plans) {
     launched = true;
     for (int rank = 0; rank < ranks.world; ++rank) {
       ranks.use(rank);
       Endpoint endpoint = ranks.endpoint(rank);
       endpoint.general = general;
-      TANDEM_CHECK_CUDA(
-          launchExchange(endpoint, argsOf(rank), plan, ranks.stream(rank)));
+      TANDEM_CHECK_CUDA(launchExchange(endpoint, argsOf(rank),
+                                       plans[static_cast<size_t>(rank)],
+                                       ranks.stream(rank)));
     }
   }
 
@@ -777,10 +782,13 @@ TEST(CudaKernels, InverseRootsAreRounded) {
   EXPECT_EQ(got, 0u);
 }
 
-/// Two kernels do lines in a world of two, and blocks may be fewer than rows.
+/// Several kernels do lines in a world of two, blocks may be fewer than rows,
+/// or a row may be spread over several of them.
 TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
   NEEDS_GPUS(1);
   uint64_t seed = 900;
+  int spreadCalls = 0;
+  bool clusters = Ranks(2, gpus(), 4096).facts.clusterBlocks > 0;
   for (int dtype : {0, 1, 2})
     for (int64_t hidden : {8, 456, 472, 4096, 7168, 12288})
       for (int variant = 0; variant < 9; ++variant) {
@@ -809,6 +817,7 @@ TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
         if (HasFailure())
           return;
         problem.keep();
+        plan.spread = 0;
         for (uint32_t grid : {1u, 3u, 17u, 40u})
           for (bool general : {false, true}) {
             plan.grid = grid;
@@ -817,7 +826,25 @@ TEST(CudaKernels, PairsHaveTheSameBitsInAnyGrid) {
             ASSERT_EQ(problem.compare(), "")
                 << c.name() << " grid " << grid << " general " << general;
           }
+        // By this rank alone, too: what is sent is the same.
+        problem.general = false;
+        uint32_t resident = ranks.facts.clusterBlocks * uint32_t(gpus()) / 2;
+        for (uint32_t spread : {2u, 4u, 8u})
+          for (uint32_t ofRank : {3u, 1u, 2u}) {
+            if (plan.shape.pairs != 1 || plan.rows * spread > resident)
+              continue;
+            std::vector<Plan> plans(2, plan);
+            for (uint32_t rank : {0u, 1u})
+              plans[rank].spread = ofRank >> rank & 1 ? spread : 0;
+            problem.launch(plans);
+            ASSERT_EQ(problem.compare(), "")
+                << c.name() << " spread over " << spread << " on ranks "
+                << ofRank;
+            ++spreadCalls;
+          }
       }
+  // Clusters are there from 9.0 on.
+  EXPECT_EQ(spreadCalls > 0, clusters);
 }
 
 TEST(CudaKernels, LocalNormsOfAnyLength) {
@@ -999,6 +1026,9 @@ TEST(CudaKernels, CapturedCallsOfEveryKind) {
             // More rows than blocks.
             plans.back().grid = std::min(plans.back().grid, 2u);
             plans.back().pushers = plans.back().grid;
+            bool canSpread = c.norm && plans.back().shape.pairs == 1 &&
+                             ranks.facts.clusterBlocks;
+            plans.back().spread = canSpread && seed % 2 ? 4 : 0;
           }
     std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(world));
     for (int rank = 0; rank < world; ++rank) {

@@ -29,6 +29,7 @@ Facts factsOf(uint32_t world, uint64_t capacity) {
     threads = 1024;
   for (uint32_t &threads : facts.pairThreads)
     threads = 1280;
+  facts.clusterBlocks = 528;
   facts.wholeLines = true;
   facts.bulkCopies = true;
   facts.tuning = defaultTuning(world, true);
@@ -153,6 +154,64 @@ TEST(CudaPlan, ChoosesBySize) {
   facts = factsOf(8, uint64_t(8192) * 8192);
   EXPECT_EQ(protocolOf(1), Protocol::Lines);
   EXPECT_EQ(protocolOf(8192), Protocol::TwoStep);
+}
+
+TEST(CudaPlan, FewRowsAreSpread) {
+  Facts facts = factsOf(2, uint64_t(8192) * 16384);
+  auto spreadOf = [&](int64_t tokens, int64_t hidden, bool sandwich = true,
+                      int32_t gammaType = 2) {
+    CallShape call = callOf(tokens, hidden, 2);
+    call.variant =
+        variantOf(false, true, sandwich, true, 0, 0, gammaType, gammaType);
+    Plan plan;
+    EXPECT_EQ(planCall(facts, call, plan), nullptr);
+    return plan.spread;
+  };
+  EXPECT_EQ(spreadOf(1, 7168), 4u);
+  EXPECT_EQ(spreadOf(33, 7168), 4u);
+  EXPECT_EQ(spreadOf(34, 7168), 0u);
+  EXPECT_EQ(spreadOf(24, 7168, false), 4u);
+  EXPECT_EQ(spreadOf(25, 7168, false), 0u);
+  EXPECT_EQ(spreadOf(1, 4096), 0u);
+  EXPECT_EQ(spreadOf(1, 4096, true, 0), 4u) << "gammas in f32";
+  EXPECT_EQ(spreadOf(1, 4096, false, 0), 0u);
+  EXPECT_EQ(spreadOf(1, 12288), 0u) << "two pairs a thread";
+  // Without a norm there is nothing for which blocks would need each other.
+  CallShape call = callOf(1, 7168, 2);
+  call.norm = false;
+  Plan plan;
+  EXPECT_EQ(planCall(facts, call, plan), nullptr);
+  EXPECT_EQ(plan.spread, 0u);
+  // All of a row's blocks have to be resident.
+  facts.maxBlocks = 7;
+  EXPECT_EQ(spreadOf(1, 7168), 4u);
+  EXPECT_EQ(spreadOf(2, 7168), 0u);
+  facts.maxBlocks = 0;
+  facts.clusterBlocks = 100;
+  EXPECT_EQ(spreadOf(25, 7168), 4u);
+  EXPECT_EQ(spreadOf(26, 7168), 0u);
+  facts.clusterBlocks = 0;
+  EXPECT_EQ(spreadOf(1, 7168), 0u) << "no clusters";
+  facts = factsOf(3, uint64_t(8192) * 16384);
+  EXPECT_EQ(spreadOf(1, 7168), 0u) << "for worlds of two";
+}
+
+TEST(CudaPlan, RowsInTwoTurns) {
+  Facts facts = factsOf(2, uint64_t(8192) * 16384);
+  auto gridOf = [&](int64_t tokens, int64_t hidden) {
+    Plan plan;
+    EXPECT_EQ(planCall(facts, callOf(tokens, hidden, 2), plan), nullptr);
+    return plan.grid;
+  };
+  EXPECT_EQ(gridOf(256, 4096), 256u) << "a block of ten warps alone is too few";
+  EXPECT_EQ(gridOf(256, 7168), 132u);
+  EXPECT_EQ(gridOf(448, 4096), 448u) << "the second turn isn't full";
+  EXPECT_EQ(gridOf(512, 4096), 264u);
+  EXPECT_EQ(gridOf(512, 2048), 264u);
+  EXPECT_EQ(gridOf(1024, 4096), 528u);
+  EXPECT_EQ(gridOf(2048, 4096), 528u);
+  facts.maxBlocks = 200;
+  EXPECT_EQ(gridOf(512, 4096), 200u);
 }
 
 TEST(CudaDefaults, MeasuredOnesAreForWhatWasMeasured) {

@@ -65,6 +65,7 @@ Ranks::Ranks(int world, int devices, uint64_t capacity, uint32_t maxBlocks)
   memcpy(facts.residentThreads, kernelFacts.residentThreads,
          sizeof(facts.residentThreads));
   memcpy(facts.pairThreads, kernelFacts.pairThreads, sizeof(facts.pairThreads));
+  facts.clusterBlocks = kernelFacts.clusterBlocks;
   uint32_t perDevice = static_cast<uint32_t>((world + devices - 1) / devices);
   facts.maxBlocks = maxBlocks;
   if (!maxBlocks && perDevice > 1)

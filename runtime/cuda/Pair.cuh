@@ -94,7 +94,7 @@ struct PairPlace {
   /// 8 + k: an eighth lane, which has the flags, has a vector cut in halves.
   uint32_t bits;
 
-  __device__ __forceinline__ PairPlace(int32_t vectors, int32_t warp,
+  __device__ __forceinline__ void find(int32_t vectors, int32_t warp,
                                        int32_t warps, int32_t lane) {
     bits = 0;
 #pragma unroll
@@ -354,24 +354,34 @@ __global__ void __maxnreg__(spread ? spreadRegisters : pairRegisters(P))
   }
   __syncthreads();
 #if __CUDA_ARCH__ >= 900
+  if constexpr (spread)
+    arriveAtCluster();
+#endif
+  // The warp among those that the row has, and its place.
+  int32_t rowWarp = warp;
+  PairPlace<P> place;
+  auto findPlace = [&] {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (spread)
+      rowWarp += static_cast<int32_t>(blockInCluster()) * warps;
+#endif
+    place.find(q.vectors, rowWarp, warps, lane);
+  };
+  // Before the wait below only where that was measured to be quicker.
+  if constexpr (spread && sandwich)
+    findPlace();
+#if __CUDA_ARCH__ >= 900
   // Before anything is stored to other blocks, and before gammas are loaded,
   // since the wait empties the L1 cache.
-  if constexpr (spread) {
-    arriveAtCluster();
+  if constexpr (spread)
     waitForCluster();
-  }
 #endif
   if (warp == warps) {
     keepPairBooks(p, shared);
     return;
   }
-  // Among the warps that the row has.
-  int32_t rowWarp = warp;
-#if __CUDA_ARCH__ >= 900
-  if constexpr (spread)
-    rowWarp += static_cast<int32_t>(blockInCluster()) * warps;
-#endif
-  PairPlace<P> place(q.vectors, rowWarp, warps, lane);
+  if constexpr (!(spread && sandwich))
+    findPlace();
   uint32_t row = blockIdx.x;
 #if __CUDA_ARCH__ >= 900
   if constexpr (spread)

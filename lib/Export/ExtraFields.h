@@ -27,6 +27,20 @@ namespace mlir::tandem::onnx {
 bool addGraphExtras(llvm::StringRef extras, ::tandem_onnx::GraphProto &graph,
                     llvm::ArrayRef<::tandem_onnx::TensorProto *> initializers);
 
+/// Adds to `graph`, whose nodes and values are complete, what the serialized
+/// GraphProto `others` has of values that are none of the module's: value_info,
+/// a body's inputs that are constants, and values of inputs that are fed.
+/// Returns false if `others` can't be read.
+bool addOtherValues(llvm::StringRef others, ::tandem_onnx::GraphProto &graph);
+
+/// Puts `props` in the order of `kept`, of which entries with a value are
+/// added.
+void addMetadata(
+    const google::protobuf::RepeatedPtrField<
+        ::tandem_onnx::StringStringEntryProto> &kept,
+    google::protobuf::RepeatedPtrField<::tandem_onnx::StringStringEntryProto>
+        &props);
+
 /// Adds the fields of the serialized NodeProto `extras` to `node`, whose
 /// attributes are complete. Returns false if `extras` can't be read.
 bool addNodeExtras(llvm::StringRef extras, ::tandem_onnx::NodeProto &node);

@@ -169,42 +169,38 @@ static StringRef textOf(DictionaryAttr entries, StringRef name) {
 void GraphExporter::writeModelFields() {
   auto text = [&](StringRef name) { return textOf(fields, name); };
   auto set = [&](StringRef name, auto &&setter) {
-    if (std::string value = text(name).str(); !value.empty())
-      setter(value);
+    if (auto value = fields.getAs<StringAttr>(name))
+      setter(value.getValue().str());
   };
   auto version = fields.getAs<IntegerAttr>("ir_version");
   model.set_ir_version(version ? version.getInt() : 10);
-  set("producer_name", [&](auto &v) { model.set_producer_name(v); });
-  set("producer_version", [&](auto &v) { model.set_producer_version(v); });
-  set("domain", [&](auto &v) { model.set_domain(v); });
-  set("doc_string", [&](auto &v) { model.set_doc_string(v); });
+  set("producer_name",
+      [&](const std::string &v) { model.set_producer_name(v); });
+  set("producer_version",
+      [&](const std::string &v) { model.set_producer_version(v); });
+  set("domain", [&](const std::string &v) { model.set_domain(v); });
+  set("doc_string", [&](const std::string &v) { model.set_doc_string(v); });
   if (auto number = fields.getAs<IntegerAttr>("model_version"))
     model.set_model_version(number.getInt());
   auto &graph = *model.mutable_graph();
-  graph.set_name(text("graph_name").str());
-  set("graph_doc_string", [&](auto &v) { graph.set_doc_string(v); });
+  set("graph_name", [&](const std::string &v) { graph.set_name(v); });
+  set("graph_doc_string",
+      [&](const std::string &v) { graph.set_doc_string(v); });
 
-  if (StringRef extra = text("extra"); !extra.empty()) {
-    ::tandem_onnx::ModelProto parsed;
-    if (parsed.ParseFromArray(extra.data(), static_cast<int>(extra.size()))) {
-      model.mutable_training_info()->Swap(parsed.mutable_training_info());
-      model.mutable_configuration()->Swap(parsed.mutable_configuration());
-      model.mutable_metadata_props()->Swap(parsed.mutable_metadata_props());
-    }
+  ::tandem_onnx::ModelProto extra;
+  if (StringRef bytes = text("extra");
+      extra.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    model.mutable_training_info()->Swap(extra.mutable_training_info());
+    model.mutable_configuration()->Swap(extra.mutable_configuration());
+  } else {
+    extra.Clear();
   }
   usualExtra = text("node_extra").str();
-  if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
-    for (NamedAttribute entry : imports) {
-      auto number = dyn_cast<IntegerAttr>(entry.getValue());
-      if (!number)
-        continue;
-      StringRef domain = entry.getName().getValue();
-      auto *import = model.add_opset_import();
-      import->set_domain(domain == "ai.onnx" ? "" : domain.str());
-      import->set_version(number.getInt());
-      if (domain == "ai.onnx")
-        opset = number.getInt();
-    }
+  if (auto orders = fields.getAs<DictionaryAttr>("attribute_orders"))
+    for (NamedAttribute entry : orders)
+      if (auto names = dyn_cast<ArrayAttr>(entry.getValue()))
+        attributeOrders[entry.getName().getValue()] = names;
+  writeOpsets(extra);
   auto addMetadata = [](DictionaryAttr entries, auto *props, StringRef except) {
     if (!entries)
       return;
@@ -221,6 +217,7 @@ void GraphExporter::writeModelFields() {
   addMetadata(fields.getAs<DictionaryAttr>("metadata_props"),
               model.mutable_metadata_props(),
               signature ? "tandem.signature" : "");
+  onnx::addMetadata(extra.metadata_props(), *model.mutable_metadata_props());
   addMetadata(fields.getAs<DictionaryAttr>("graph_metadata_props"),
               graph.mutable_metadata_props(), "");
   if (signature) {
@@ -235,6 +232,34 @@ void GraphExporter::writeModelFields() {
   }
 }
 
+void GraphExporter::writeOpsets(const ::tandem_onnx::ModelProto &extra) {
+  llvm::MapVector<StringRef, int64_t, llvm::StringMap<unsigned>> versions;
+  if (auto imports = fields.getAs<DictionaryAttr>("opset_imports"))
+    for (NamedAttribute entry : imports)
+      if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
+        versions[entry.getName().getValue()] = number.getInt();
+  if (auto own = versions.find("ai.onnx"); own != versions.end())
+    opset = own->second;
+  // In the source's order and spelling, where they are not the usual ones.
+  llvm::StringSet<> written;
+  for (const auto &import : extra.opset_import()) {
+    StringRef domain = import.domain();
+    domain = domain.empty() ? StringRef("ai.onnx") : domain;
+    auto known = versions.find(domain);
+    if (known == versions.end() || known->second != import.version())
+      continue;
+    *model.add_opset_import() = import;
+    written.insert(domain);
+  }
+  for (auto &[domain, version] : versions) {
+    if (written.contains(domain))
+      continue;
+    auto *import = model.add_opset_import();
+    import->set_domain(domain == "ai.onnx" ? "" : domain.str());
+    import->set_version(version);
+  }
+}
+
 static StringRef argText(func::FuncOp function, unsigned index,
                          StringRef name) {
   auto value = function.getArgAttrOfType<StringAttr>(index, name);
@@ -245,6 +270,48 @@ static StringRef resultText(func::FuncOp function, unsigned index,
                             StringRef name) {
   auto value = function.getResultAttrOfType<StringAttr>(index, name);
   return value ? value.getValue() : StringRef();
+}
+
+/// Sorts by the list of names that `entries` may have; what is not in it comes
+/// last.
+template <typename Iterator, typename NameOf>
+static void orderByName(DictionaryAttr entries, StringRef list, Iterator begin,
+                        Iterator end, NameOf nameOf) {
+  auto order = entries ? entries.getAs<ArrayAttr>(list) : ArrayAttr();
+  if (!order)
+    return;
+  llvm::StringMap<size_t> places;
+  for (auto [place, name] : llvm::enumerate(order))
+    if (auto text = dyn_cast<StringAttr>(name))
+      places.try_emplace(text.getValue(), place);
+  using Value = typename std::iterator_traits<Iterator>::value_type;
+  std::vector<std::pair<std::pair<size_t, size_t>, Value>> sorted;
+  for (Iterator at = begin; at != end; ++at) {
+    auto place = places.find(nameOf(*at));
+    size_t rank = place == places.end() ? order.size() : place->second;
+    sorted.emplace_back(std::pair(rank, sorted.size()), std::move(*at));
+  }
+  llvm::sort(sorted, llvm::less_first());
+  for (auto &entry : sorted)
+    *begin++ = std::move(entry.second);
+}
+
+/// Adds to a graph that is complete what the source said of its values and is
+/// kept in `entries`. Returns the entry that can't be read, or "".
+static StringRef addKeptValues(DictionaryAttr entries, StringRef extraName,
+                               tandem_onnx::GraphProto &graph,
+                               ArrayRef<TensorProto *> tensors) {
+  if (StringRef extra = textOf(entries, extraName);
+      !extra.empty() && !addGraphExtras(extra, graph, tensors))
+    return extraName;
+  if (StringRef others = textOf(entries, "other_values");
+      !others.empty() && !addOtherValues(others, graph))
+    return "other_values";
+  auto &infos = *graph.mutable_value_info();
+  orderByName(
+      entries, "value_info_order", infos.pointer_begin(), infos.pointer_end(),
+      [](const ValueInfoProto *info) { return StringRef(info->name()); });
+  return "";
 }
 
 LogicalResult GraphExporter::run() {
@@ -309,19 +376,22 @@ LogicalResult GraphExporter::run() {
         !definition->hasAttr("tandem.initializer"))
       outputNames.try_emplace(value, name);
   }
-  writeInputs(scope);
-  if (!emitBlock(body, scope))
+  if (!writeInputs(scope) || !emitBlock(body, scope))
     return failure();
   writeOutputs(scope, terminator);
-  if (StringRef extra = textOf(fields, "graph_extra"); !extra.empty()) {
-    SmallVector<TensorProto *> tensors;
-    for (Initializer &initializer : initializers)
-      tensors.push_back(&initializer.proto);
-    if (!addGraphExtras(extra, graph, tensors))
-      return emitError(module.getLoc())
-             << "'graph_extra' in the attribute 'tandem.onnx' is not part of a "
-                "serialized graph";
-  }
+  orderByName(fields, "initializer_order", initializers.begin(),
+              initializers.end(), [](const Initializer &initializer) {
+                return StringRef(initializer.proto.name());
+              });
+  SmallVector<TensorProto *> tensors;
+  for (Initializer &initializer : initializers)
+    tensors.push_back(&initializer.proto);
+  if (StringRef bad = addKeptValues(fields, "graph_extra", graph, tensors);
+      !bad.empty())
+    return emitError(module.getLoc())
+           << "'" << bad
+           << "' in the attribute 'tandem.onnx' is not part of a "
+              "serialized graph";
   functions.addTo(model, tandemOps->isUsed());
   if (tandemOps->isUsed()) {
     bool isImported =
@@ -353,7 +423,7 @@ GraphExporter::Scope GraphExporter::makeScope(GraphProto *graph,
   return scope;
 }
 
-void GraphExporter::writeInputs(Scope &scope) {
+bool GraphExporter::writeInputs(Scope &scope) {
   GraphProto &graph = *scope.graph;
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
@@ -365,7 +435,16 @@ void GraphExporter::writeInputs(Scope &scope) {
     info.set_name(name);
     argumentDims[argument] = argText(main, index, "onnx.dim_params");
     writeValueInfo(argument, dimParamsOf(argument), info);
-    if (Attribute value = main.getArgAttr(index, "tandem.default")) {
+    if (auto sparse =
+            main.getArgAttrOfType<StringAttr>(index, "tandem.default")) {
+      auto &tensor = *graph.add_sparse_initializer();
+      if (!converter.toSparseTensor(sparse, tensor)) {
+        emitError(main.getLoc()) << "the default of input '" << name
+                                 << "' is no serialized sparse tensor";
+        return false;
+      }
+      tensor.mutable_values()->set_name(name);
+    } else if (Attribute value = main.getArgAttr(index, "tandem.default")) {
       Initializer &initializer = initializers.emplace_back();
       initializer.proto.set_name(name);
       std::string error;
@@ -386,6 +465,7 @@ void GraphExporter::writeInputs(Scope &scope) {
                                  << error << "; it is left out";
     }
   }
+  return true;
 }
 
 void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
@@ -727,6 +807,36 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
   return true;
 }
 
+void GraphExporter::orderAttributes(NodeProto &node, ArrayAttr own) {
+  auto &attributes = *node.mutable_attribute();
+  if (attributes.size() < 2)
+    return;
+  if (!own) {
+    std::string key = node.op_type();
+    if (!node.domain().empty() && node.domain() != "ai.onnx")
+      key = node.domain() + "::" + key;
+    if (!node.overload().empty())
+      key += "::" + node.overload();
+    own = attributeOrders.lookup(key);
+  }
+  auto placeOf = [&](const AttributeProto *attribute) {
+    size_t place = 0;
+    if (own)
+      for (Attribute name : own) {
+        auto text = dyn_cast<StringAttr>(name);
+        if (text && text.getValue() == attribute->name())
+          break;
+        ++place;
+      }
+    return place;
+  };
+  llvm::sort(attributes.pointer_begin(), attributes.pointer_end(),
+             [&](const AttributeProto *a, const AttributeProto *b) {
+               size_t first = placeOf(a), second = placeOf(b);
+               return first != second ? first < second : a->name() < b->name();
+             });
+}
+
 bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
   auto own = op.getAttrOfType<StringAttr>("tandem.extra");
   StringRef extras = own ? own.getValue() : StringRef(usualExtra);
@@ -811,13 +921,19 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
       if (!outputs.contains(result) &&
           !own.contains(block.findAncestorOpInBlock(*user)))
         return false;
+  ArrayAttr order;
   if (call.attributes)
     for (NamedAttribute attribute : call.attributes) {
       StringRef name = attribute.getName().getValue();
+      if (name == "tandem.order") {
+        order = dyn_cast<ArrayAttr>(attribute.getValue());
+        continue;
+      }
       std::string error;
       if (!converter.toAttribute(name, attribute.getValue(),
-                                 textOf(call.kinds, name), false,
-                                 *node.add_attribute(), error))
+                                 call.kinds ? call.kinds.get(name)
+                                            : Attribute(),
+                                 false, *node.add_attribute(), error))
         return false;
     }
   if (!addNodeExtras(call.extra, node))
@@ -830,6 +946,7 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
     node.set_overload(call.overload.str());
   if (!call.name.empty())
     node.set_name(claimNode(call.name, scope, call.parent < 0));
+  orderAttributes(node, order);
   NodeProto &added = *scope.graph->add_node();
   added = std::move(node);
   for (OpResult result : results) {
@@ -855,13 +972,14 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
     if (!name)
       return fail(op, "it has no attribute 'function_name'");
     type = name.getValue();
-    if (domain)
+    if (domain && !domain.empty() && domain.getValue() != "ai.onnx")
       node.set_domain(domain.getValue().str());
   }
   node.set_op_type(type.str());
   if (auto overload = op.getAttrOfType<StringAttr>("tandem.overload"))
     node.set_overload(overload.getValue().str());
-  node.set_name(claimNode(op, scope));
+  if (std::string name = claimNode(op, scope); !name.empty())
+    node.set_name(name);
   for (Value operand : op.getOperands())
     node.add_input(nameOf(operand).str());
   nameResults(op, scope, type);
@@ -876,8 +994,9 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
         (isCustom && (name == "function_name" || name == "domain_name")))
       continue;
     std::string error;
-    if (!converter.toAttribute(name, attribute.getValue(), textOf(kinds, name),
-                               isCast, *node.add_attribute(), error))
+    if (!converter.toAttribute(name, attribute.getValue(),
+                               kinds ? kinds.get(name) : Attribute(), isCast,
+                               *node.add_attribute(), error))
       return fail(op, "attribute '" + name + "' " + error);
   }
   if (kinds)
@@ -920,6 +1039,7 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
     if (!emitBody(op, i, graph, scope))
       return false;
   }
+  orderAttributes(node, op.getAttrOfType<ArrayAttr>("tandem.order"));
   if (!addExtras(op, node))
     return false;
   for (Value result : op.getResults())
@@ -1002,10 +1122,10 @@ bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
     writeValueInfo(value, dimParamsOf(value), info);
   }
   dropValueInfo(graph, written);
-  if (StringRef extra = textOf(entries, "extra"); !extra.empty())
-    if (!addGraphExtras(extra, graph, {}))
-      return fail(op, "'extra' in the attribute 'tandem.bodies' is not part of "
-                      "a serialized graph");
+  if (StringRef bad = addKeptValues(entries, "extra", graph, {}); !bad.empty())
+    return fail(op, "'" + bad +
+                        "' in the attribute 'tandem.bodies' is not part "
+                        "of a serialized graph");
   return true;
 }
 
@@ -1061,7 +1181,8 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
                           initializer.data, error))
     return fail(op, "initializer '" + nameOf(result) + "' " + error);
   initializerValues[nameOf(result)] = value;
-  if (scope.graph == &model.graph())
+  // Before IR version 4 they are inputs.
+  if (scope.graph == &model.graph() && model.ir_version() >= 4)
     declare(result, "initializers", scope);
   return true;
 }
@@ -1073,7 +1194,8 @@ bool GraphExporter::emitConstant(Operation &op, Scope &scope) {
     return fail(op, "it has no value");
   NodeProto &node = *scope.graph->add_node();
   node.set_op_type("Constant");
-  node.set_name(claimNode(op, scope));
+  if (std::string name = claimNode(op, scope); !name.empty())
+    node.set_name(name);
   nameResults(op, scope, "constant");
   node.add_output(nameOf(op.getResult(0)).str());
   declare(op.getResult(0), "constants", scope);
@@ -1086,8 +1208,10 @@ bool GraphExporter::writeConstant(Operation &op, Attribute value,
                                   AttributeProto &attribute) {
   std::string error;
   if (op.hasAttr("sparse_value"))
-    return converter.toAttribute("sparse_value", value, "SPARSE_TENSOR",
-                                 /*isCast=*/false, attribute, error) ||
+    return converter.toAttribute(
+               "sparse_value", value,
+               StringAttr::get(op.getContext(), "SPARSE_TENSOR"),
+               /*isCast=*/false, attribute, error) ||
            fail(op, "its 'sparse_value' " + error);
   auto form = op.getAttrOfType<StringAttr>("tandem.form");
   auto dense = dyn_cast<DenseElementsAttr>(value);

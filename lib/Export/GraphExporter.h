@@ -66,7 +66,8 @@ private:
   LogicalResult findFunction();
   LogicalResult checkOps();
   void writeModelFields();
-  void writeInputs(Scope &scope);
+  void writeOpsets(const ::tandem_onnx::ModelProto &extra);
+  bool writeInputs(Scope &scope);
   void writeOutputs(Scope &scope, func::ReturnOp terminator);
   Scope makeScope(GraphProto *graph, DictionaryAttr fields);
 
@@ -79,6 +80,9 @@ private:
                         ArrayRef<Operation *> ops, Scope &scope);
   StringRef findName(StringRef name, Block *block, bool isGiven);
   bool addExtras(Operation &op, NodeProto &node);
+  /// Puts the attributes of `node` in the order that `own`, or else the source
+  /// for such nodes, has them in.
+  void orderAttributes(NodeProto &node, ArrayAttr own);
   bool emitConstant(Operation &op, Scope &scope);
   /// Writes the attribute that gives a Constant its value.
   bool writeConstant(Operation &op, Attribute value,
@@ -128,6 +132,8 @@ private:
   ::tandem_onnx::ModelProto &model;
   /// What a node has whose op has no tandem.extra.
   std::string usualExtra;
+  /// The orders of attributes by op, where they are not by name.
+  llvm::StringMap<ArrayAttr> attributeOrders;
   const OnnxExportOptions &options;
   ProtoConverter converter;
   std::unique_ptr<TandemOpWriter> tandemOps;

@@ -17,13 +17,51 @@ using ::tandem_onnx::GraphProto;
 using ::tandem_onnx::ModelProto;
 using ::tandem_onnx::TensorProto;
 
-// Fields of a message may come in any order, so the parts that protobuf writes
-// and those that are written here need not be interleaved.
+// Fields come in the order of their numbers, as protobuf writes them, so that a
+// model that did not change is the same file.
 
 static void appendVarint(std::string &out, uint64_t value) {
   for (; value >= 0x80; value >>= 7)
     out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
+}
+
+/// Where in the serialized message `bytes` the fields with higher numbers than
+/// `field` begin.
+static size_t findFieldAfter(llvm::StringRef bytes, unsigned field) {
+  size_t at = 0;
+  auto readVarint = [&] {
+    uint64_t value = 0;
+    for (unsigned shift = 0; at < bytes.size(); shift += 7) {
+      uint8_t byte = static_cast<uint8_t>(bytes[at++]);
+      value |= static_cast<uint64_t>(byte & 0x7f) << (shift & 63);
+      if (byte < 0x80)
+        break;
+    }
+    return value;
+  };
+  while (at < bytes.size()) {
+    size_t start = at;
+    uint64_t tag = readVarint();
+    if (tag >> 3 > field)
+      return start;
+    switch (tag & 7) {
+    case 0:
+      readVarint();
+      break;
+    case 1:
+      at += 8;
+      break;
+    case 2: {
+      uint64_t size = readVarint();
+      at += size;
+      break;
+    }
+    default:
+      at += 4;
+    }
+  }
+  return bytes.size();
 }
 
 /// The head of a field that holds `size` bytes.
@@ -38,8 +76,9 @@ bool mlir::tandem::onnx::writeModel(ModelProto &model,
                                     std::deque<Initializer> &initializers,
                                     llvm::raw_ostream &os, std::string &error) {
   struct Part {
-    std::string head; ///< of the initializer, and all of it but its bytes
+    std::string head; ///< what of the initializer comes before its bytes
     llvm::ArrayRef<char> bytes;
+    std::string rest; ///< and after them
   };
   constexpr uint64_t limit = std::numeric_limits<int32_t>::max();
   std::vector<Part> parts;
@@ -47,19 +86,23 @@ bool mlir::tandem::onnx::writeModel(ModelProto &model,
   uint64_t numInline = 0;
   for (Initializer &initializer : initializers) {
     std::string body = initializer.proto.SerializeAsString();
+    std::string rest =
+        body.substr(findFieldAfter(body, TensorProto::kRawDataFieldNumber));
+    body.resize(body.size() - rest.size());
     bool hasBytes =
         initializer.proto.data_location() != TensorProto::EXTERNAL &&
         initializer.proto.data_type() != TensorProto::STRING;
-    uint64_t size = body.size();
+    uint64_t size = body.size() + rest.size();
     if (hasBytes) {
       body += fieldHead(TensorProto::kRawDataFieldNumber,
                         initializer.data.bytes.size());
-      size = body.size() + initializer.data.bytes.size();
+      size = body.size() + initializer.data.bytes.size() + rest.size();
       numInline += initializer.data.bytes.size();
     }
     Part part{fieldHead(GraphProto::kInitializerFieldNumber, size) + body,
-              hasBytes ? initializer.data.bytes : llvm::ArrayRef<char>()};
-    graphSize += part.head.size() + part.bytes.size();
+              hasBytes ? initializer.data.bytes : llvm::ArrayRef<char>(),
+              std::move(rest)};
+    graphSize += part.head.size() + part.bytes.size() + part.rest.size();
     parts.push_back(std::move(part));
   }
   // The graph goes by itself, the rest of the model around it.
@@ -75,12 +118,22 @@ bool mlir::tandem::onnx::writeModel(ModelProto &model,
     return false;
   }
   std::string text = model.SerializeAsString();
-  text += fieldHead(ModelProto::kGraphFieldNumber, graphSize);
-  os << text << graph->SerializeAsString();
+  std::string graphText = graph->SerializeAsString();
+  model.set_allocated_graph(graph.release());
+  auto head = [](llvm::StringRef text, unsigned field) {
+    return text.take_front(findFieldAfter(text, field));
+  };
+  llvm::StringRef modelHead = head(text, ModelProto::kGraphFieldNumber),
+                  graphHead =
+                      head(graphText, GraphProto::kInitializerFieldNumber);
+  os << modelHead << fieldHead(ModelProto::kGraphFieldNumber, graphSize)
+     << graphHead;
   for (const Part &part : parts) {
     os << part.head;
     os.write(part.bytes.data(), part.bytes.size());
+    os << part.rest;
   }
-  model.set_allocated_graph(graph.release());
+  os << llvm::StringRef(graphText).drop_front(graphHead.size())
+     << llvm::StringRef(text).drop_front(modelHead.size());
   return true;
 }

@@ -191,7 +191,7 @@ static void toBytes(DenseElementsAttr value, unsigned bits, bool isBool,
 
 bool ProtoConverter::toTensor(Attribute value, Type type, TensorProto &proto,
                               TensorBytes &data, std::string &error) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto tensor = dyn_cast_or_null<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape()) {
     error = "is a constant whose type is no tensor of known shape";
     return false;
@@ -318,12 +318,46 @@ static bool toSparse(Attribute value, bool isList, AttributeProto &proto,
   return isGood;
 }
 
+/// A graph, or a list of them, as the bytes of the message.
+static bool toGraphs(Attribute value, bool isList, AttributeProto &proto,
+                     std::string &error) {
+  proto.set_type(isList ? AttributeProto::GRAPHS : AttributeProto::GRAPH);
+  auto parse = [](Attribute value, ::tandem_onnx::GraphProto &graph) {
+    auto bytes = dyn_cast<StringAttr>(value);
+    return bytes &&
+           bytes.size() <=
+               static_cast<size_t>(std::numeric_limits<int>::max()) &&
+           graph.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  };
+  bool isGood = false;
+  if (!isList) {
+    isGood = parse(value, *proto.mutable_g());
+  } else if (auto list = dyn_cast<ArrayAttr>(value)) {
+    isGood = llvm::all_of(list, [&](Attribute entry) {
+      return parse(entry, *proto.add_graphs());
+    });
+  }
+  if (!isGood)
+    error = "is no serialized graph";
+  return isGood;
+}
+
 bool ProtoConverter::toAttribute(StringRef name, Attribute value,
-                                 StringRef kind, bool isCast,
+                                 Attribute given, bool isCast,
                                  AttributeProto &proto, std::string &error) {
   proto.set_name(name.str());
+  auto kindName = dyn_cast_or_null<StringAttr>(given);
+  StringRef kind = kindName ? kindName.getValue() : StringRef();
   if (kind.starts_with("SPARSE_TENSOR"))
     return toSparse(value, kind == "SPARSE_TENSORS", proto, error);
+  if (kind.starts_with("GRAPH"))
+    return toGraphs(value, kind == "GRAPHS", proto, error);
+  if (isa<ExternalDataAttr>(value)) {
+    auto type = dyn_cast_or_null<TypeAttr>(given);
+    proto.set_type(AttributeProto::TENSOR);
+    return toInlineTensor(value, type ? type.getValue() : Type(),
+                          *proto.mutable_t(), error);
+  }
   if (auto number = dyn_cast<IntegerAttr>(value)) {
     if (number.getValue().getBitWidth() > 64) {
       error = "is an integer of more than 64 bits";
@@ -389,10 +423,12 @@ bool ProtoConverter::toAttribute(StringRef name, Attribute value,
                                            : AttributeProto::INTS);
     return true;
   }
-  for (Attribute entry : list) {
+  auto kinds = dyn_cast_or_null<ArrayAttr>(given);
+  for (auto [index, entry] : llvm::enumerate(list)) {
     AttributeProto one;
+    Attribute own = kinds && index < kinds.size() ? kinds[index] : Attribute();
     if (isa<ArrayAttr>(entry) ||
-        !toAttribute(name, entry, "", /*isCast=*/false, one, error)) {
+        !toAttribute(name, entry, own, /*isCast=*/false, one, error)) {
       if (error.empty())
         error = "has a value that ONNX attributes can't have";
       return false;

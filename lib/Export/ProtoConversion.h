@@ -57,9 +57,10 @@ public:
   static bool toSparseTensor(Attribute value,
                              ::tandem_onnx::SparseTensorProto &proto);
 
-  /// Writes name, type and value of a node's attribute. `kind` is the type that
-  /// an empty list has.
-  bool toAttribute(StringRef name, Attribute value, StringRef kind, bool isCast,
+  /// Writes name, type and value of a node's attribute. `kind`, null for most,
+  /// is what `value` does not show: the attribute's type, or those of external
+  /// tensors.
+  bool toAttribute(StringRef name, Attribute value, Attribute kind, bool isCast,
                    ::tandem_onnx::AttributeProto &proto, std::string &error);
 
 private:

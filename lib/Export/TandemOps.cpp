@@ -263,8 +263,9 @@ bool TandemOpWriter::writeAllReduce(const NodeSink &sink, Operation *op,
       if (attributeName == "function_name" || attributeName == "domain_name")
         continue;
       std::string error;
-      if (!converter.toAttribute(attributeName, attribute.getValue(), "", false,
-                                 *node.add_attribute(), error)) {
+      if (!converter.toAttribute(attributeName, attribute.getValue(),
+                                 Attribute(), false, *node.add_attribute(),
+                                 error)) {
         emitError(op->getLoc())
             << "attribute '" << attributeName << "' " << error;
         return false;

@@ -8,6 +8,8 @@
 
 #include "GraphImporter.h"
 
+#include "tandem/Dialect/Tandem.h"
+
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -164,16 +166,25 @@ bool GraphImporter::convertAttribute(NodeState &node,
   if (isReserved || isCustoms)
     return refuse("has a name that the import uses itself");
 
+  // External data does not know its type.
+  SmallVector<Attribute> externalTypes;
+  bool isExternal = false;
   auto toAttribute = [&](const TensorProto &tensor) {
     TensorInfo info;
     std::string error;
     std::string resource =
         (node.proto.output_size() ? node.proto.output(0) : node.proto.name()) +
         "." + proto.name();
-    Attribute value = reader.toAttribute(tensor, resourceName(resource),
-                                         /*readExternal=*/true, info, error);
-    if (!value)
+    Attribute value =
+        reader.toAttribute(tensor, resourceName(resource), info, error);
+    if (!value) {
       refuse(error);
+      return value;
+    }
+    isExternal |= isa<ExternalDataAttr>(value);
+    externalTypes.push_back(isa<ExternalDataAttr>(value)
+                                ? Attribute(TypeAttr::get(info.type))
+                                : Attribute(unit));
     return value;
   };
   auto toSparseAttribute = [&](const SparseTensorProto &tensor) {
@@ -270,6 +281,11 @@ bool GraphImporter::convertAttribute(NodeState &node,
   }
   if (!value)
     return false;
+  if (isExternal)
+    node.kinds.push_back(
+        builder.getNamedAttr(name, proto.type() == AttributeProto::TENSOR
+                                       ? externalTypes.front()
+                                       : builder.getArrayAttr(externalTypes)));
   // An empty list does not show what it is a list of.
   if (auto list = dyn_cast<ArrayAttr>(value);
       list && list.empty() && proto.type() != AttributeProto::INTS &&
@@ -295,4 +311,53 @@ StringAttr GraphImporter::attributeName(const OpKind &kind, StringRef name) {
   if (kind.attributeNames.size() < 8)
     kind.attributeNames.push_back(result);
   return result;
+}
+
+bool GraphImporter::fitsAttributeOrder(const NodeState &node) {
+  SmallVectorImpl<StringAttr> &order = node.kind.attributeOrder;
+  if (node.attributes.size() < 2)
+    return true;
+  size_t next = 0;
+  for (const AttributeProto *attribute : node.attributes) {
+    StringRef name = attribute->name();
+    size_t place = next;
+    while (place != order.size() && order[place].getValue() != name)
+      ++place;
+    if (place == order.size()) {
+      // A kind of many attributes, or one that came earlier: an order of its
+      // own.
+      if (order.size() >= 64 ||
+          llvm::any_of(
+              ArrayRef<StringAttr>(order).take_front(next),
+              [&](StringAttr known) { return known.getValue() == name; }))
+        return false;
+      place = next;
+      order.insert(order.begin() + place, attributeName(node.kind, name));
+    }
+    next = place + 1;
+  }
+  return true;
+}
+
+ArrayAttr GraphImporter::attributeNames(const NodeState &node) {
+  SmallVector<Attribute> names;
+  for (const AttributeProto *attribute : node.attributes)
+    names.push_back(builder.getStringAttr(attribute->name()));
+  return builder.getArrayAttr(names);
+}
+
+DictionaryAttr GraphImporter::attributeOrders() {
+  NamedAttrList orders;
+  for (const auto *map : {&plainKinds, &kinds})
+    for (const auto &[key, kind] : *map) {
+      auto byName = [](StringAttr a, StringAttr b) {
+        return a.getValue() < b.getValue();
+      };
+      if (!kind || llvm::is_sorted(kind->attributeOrder, byName))
+        continue;
+      SmallVector<Attribute> names(kind->attributeOrder.begin(),
+                                   kind->attributeOrder.end());
+      orders.set(kind->orderKey(), builder.getArrayAttr(names));
+    }
+  return orders.getDictionary(context);
 }

@@ -8,8 +8,6 @@
 
 #include "GraphImporter.h"
 
-#include "ExtraFields.h"
-
 using namespace mlir;
 using namespace mlir::tandem;
 using namespace mlir::tandem::onnx;
@@ -43,8 +41,9 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
   llvm::StringSet<> initializers, inputs;
   for (const TensorProto &tensor : graph.initializer())
     initializers.insert(tensor.name());
-  declare(scope, graph.value_info());
-  declare(scope, graph.output());
+  for (const SparseTensorProto &tensor : graph.sparse_initializer())
+    initializers.insert(tensor.values().name());
+  declare(scope, graph);
   size_t position = 0;
   for (const ValueInfoProto &input : graph.input()) {
     bool isFed = position < given.size();
@@ -63,6 +62,8 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
           graphError(scope, "body input '" + input.name() +
                                 "' is declared as " + print(declared) +
                                 ", but is fed " + print(info));
+        else
+          noteType(scope, input.type(), declared, info);
       }
       if (!checkSize(info, error)) {
         graphError(scope, "body input '" + input.name() + "' " + error);
@@ -101,9 +102,9 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
 DictionaryAttr GraphImporter::bodyAttributes(Scope &scope,
                                              const GraphProto &graph) {
   NamedAttrList attributes;
-  if (!graph.name().empty())
+  if (graph.has_name())
     attributes.set("name", builder.getStringAttr(graph.name()));
-  if (!graph.doc_string().empty())
+  if (graph.has_doc_string())
     attributes.set("doc_string", builder.getStringAttr(graph.doc_string()));
   SmallVector<Attribute> inputs, dims;
   bool hasDims = false;
@@ -123,8 +124,7 @@ DictionaryAttr GraphImporter::bodyAttributes(Scope &scope,
     attributes.set("dim_params", builder.getArrayAttr(dims));
   if (DictionaryAttr declared = declaredValues(scope, graph))
     attributes.set("value_info", declared);
-  if (std::string extra = graphExtras(graph, /*isBody=*/true); !extra.empty())
-    attributes.set("extra", builder.getStringAttr(extra));
+  keepValues(scope, graph, /*isBody=*/true, attributes);
   return attributes.getDictionary(context);
 }
 

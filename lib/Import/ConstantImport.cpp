@@ -140,7 +140,7 @@ void GraphImporter::rememberElements(ValueInfo &info, const TensorProto &tensor,
   info.elements = std::move(elements);
 }
 
-static ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor) {
+ValueInfo mlir::tandem::onnx::infoOf(const ::tandem_onnx::TensorProto &tensor) {
   ValueInfo info = ValueInfo::tensor(tensor.data_type());
   info.hasRank = true;
   for (int64_t dim : tensor.dims())
@@ -148,7 +148,8 @@ static ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor) {
   return info;
 }
 
-static ValueInfo infoOf(const ::tandem_onnx::SparseTensorProto &tensor) {
+ValueInfo
+mlir::tandem::onnx::infoOf(const ::tandem_onnx::SparseTensorProto &tensor) {
   SymInts dims;
   for (int64_t dim : tensor.dims())
     dims.push_back(SymInt::constant(dim));
@@ -157,12 +158,24 @@ static ValueInfo infoOf(const ::tandem_onnx::SparseTensorProto &tensor) {
 
 void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
                                        const llvm::StringSet<> &skip) {
+  llvm::StringSet<> skipped;
+  auto isSkipped = [&](const std::string &name) {
+    if (!skip.contains(name))
+      return false;
+    if (!skipped.insert(name).second)
+      graphError(scope, "value '" + name +
+                            "' is defined twice, by an initializer and by an "
+                            "initializer");
+    return true;
+  };
   for (const SparseTensorProto &sparse : graph.sparse_initializer()) {
     const std::string &name = sparse.values().name();
     if (name.empty()) {
       graphError(scope, "a sparse initializer has no name");
       continue;
     }
+    if (isSkipped(name))
+      continue;
     Slot *slot = define(scope, name, Slot::kInitializer);
     if (!slot || !charge(256))
       continue;
@@ -176,7 +189,7 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
     }
     slot->info = infoOf(sparse);
     StringAttr nameAttr = builder.getStringAttr(name);
-    scope.initializers.add(nameAttr, slot->declared);
+    noteValue(scope, scope.initializers, nameAttr, *slot);
     Attributes attributes;
     attributes.emplace_back(sparseName, value);
     attributes.emplace_back(initializerName, unit);
@@ -187,7 +200,7 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
             ->getResult(0);
   }
   for (const TensorProto &tensor : graph.initializer()) {
-    if (skip.contains(tensor.name()))
+    if (isSkipped(tensor.name()))
       continue;
     if (tensor.name().empty()) {
       graphError(scope, "an initializer has no name");
@@ -198,8 +211,8 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
       continue;
     TensorInfo info;
     std::string error;
-    Attribute value = reader.toAttribute(tensor, resourceName(tensor.name()),
-                                         false, info, error);
+    Attribute value =
+        reader.toAttribute(tensor, resourceName(tensor.name()), info, error);
     if (!value || tensor.dims_size() > kMaxRank) {
       if (value)
         error = ("has " + Twine(tensor.dims_size()) + " dimensions; at most " +
@@ -212,7 +225,7 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
     slot->info = infoOf(tensor);
     rememberElements(slot->info, tensor, info);
     StringAttr name = builder.getStringAttr(tensor.name());
-    scope.initializers.add(name, slot->declared);
+    noteValue(scope, scope.initializers, name, *slot);
     Attributes attributes;
     attributes.emplace_back(initializerName, unit);
     attributes.emplace_back(outputsName, builder.getArrayAttr({name}));
@@ -263,7 +276,7 @@ bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
     TensorInfo tensorInfo;
     std::string error;
     value = reader.toAttribute(proto.t(), resourceName(node.proto.output(0)),
-                               /*readExternal=*/false, tensorInfo, error);
+                               tensorInfo, error);
     if (!value)
       return refuse(error);
     info = infoOf(proto.t());

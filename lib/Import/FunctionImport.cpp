@@ -97,20 +97,51 @@ static StringRef sourceName(Value value) {
   return location ? location.getName().getValue() : StringRef();
 }
 
-std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node) {
+Attribute GraphImporter::keepGraph(const GraphProto &graph) {
+  bool isClosed = true;
+  collectGraphCaptures(graph, [&](StringRef) { isClosed = false; });
+  if (!isClosed)
+    return {};
+  GraphProto whole = graph;
+  file.restore(whole);
+  if (!charge(4 * whole.ByteSizeLong()))
+    return {};
+  return builder.getStringAttr(whole.SerializeAsString());
+}
+
+Operation *GraphImporter::createAbsent(Scope &scope, NodeState &node,
+                                       StringRef name) {
+  Attributes attributes;
+  attributes.emplace_back(outputsName,
+                          builder.getArrayAttr({outputName(node.scope, name)}));
+  attributes.emplace_back(valueName, unit);
+  return createOp(scope, node.location, noValueOp, noneType, {}, attributes);
+}
+
+std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node,
+                                                         bool isInOrder) {
   Attributes attributes;
   for (const AttributeProto *attribute : node.attributes) {
-    switch (attribute->type()) {
-    case AttributeProto::GRAPH:
-    case AttributeProto::GRAPHS:
-      return std::nullopt;
-    default:
-      if ((attribute->has_t() &&
-           attribute->t().data_location() == TensorProto::EXTERNAL) ||
-          !convertAttribute(node, *attribute, attributes))
+    bool isList = attribute->type() == AttributeProto::GRAPHS;
+    if (attribute->type() != AttributeProto::GRAPH && !isList) {
+      if (!convertAttribute(node, *attribute, attributes))
         return std::nullopt;
+      continue;
     }
+    SmallVector<Attribute> graphs;
+    if (!isList)
+      graphs.push_back(keepGraph(attribute->g()));
+    for (const GraphProto &graph : attribute->graphs())
+      graphs.push_back(keepGraph(graph));
+    if (llvm::is_contained(graphs, Attribute()))
+      return std::nullopt;
+    addKind(node, attribute->name(), attribute->type());
+    attributes.emplace_back(attributeName(node.kind, attribute->name()),
+                            isList ? builder.getArrayAttr(graphs)
+                                   : graphs.front());
   }
+  if (!isInOrder)
+    attributes.emplace_back(orderName, attributeNames(node));
   NamedAttrList entries;
   auto addText = [&](StringRef name, StringRef text) {
     if (!text.empty())
@@ -121,7 +152,9 @@ std::optional<NamedAttrList> GraphImporter::describeCall(NodeState &node) {
   addText("overload", node.proto.overload());
   if (!node.proto.name().empty())
     addText("name", node.scope.prefix + node.proto.name());
-  addText("extra", file.nodeExtras(node.proto) + attributeExtras(node.proto));
+  addText("extra",
+          file.nodeExtras(node.proto) +
+              nodeExtras(node.proto, node.scope.callAttributes, spellsDomain));
   if (node.scope.call >= 0)
     entries.set("parent", builder.getI64IntegerAttr(node.scope.call));
   if (!attributes.empty())
@@ -137,7 +170,7 @@ void GraphImporter::recordCall(NodeState &node, int64_t call,
   CallBody body = describeCallBody(ops);
   SmallVector<Attribute> inputs, outputs;
   for (const Slot *slot : node.inputs) {
-    if (!slot || slot->isAbsent || !slot->value) {
+    if (!slot || !slot->value) {
       inputs.push_back(emptyString);
       continue;
     }
@@ -228,6 +261,7 @@ bool GraphImporter::noteAllReduce(NodeState &node) {
     Attributes attributes;
     for (const AttributeProto &attribute : proto.attribute())
       if (!attribute.ref_attr_name().empty() || attribute.has_g() ||
+          attribute.t().data_location() == TensorProto::EXTERNAL ||
           !convertAttribute(inner, attribute, attributes))
         return numErrors == 0;
     if (inner.kind.customName) {
@@ -253,7 +287,7 @@ bool GraphImporter::noteAllReduce(NodeState &node) {
   return true;
 }
 
-void GraphImporter::inlineFunction(NodeState &node) {
+void GraphImporter::inlineFunction(NodeState &node, bool isInOrder) {
   const FunctionProto &function = *node.kind.function;
   auto refuse = [&](const Twine &why) {
     nodeError(node, why);
@@ -294,7 +328,7 @@ void GraphImporter::inlineFunction(NodeState &node) {
   if (scope.prefix.size() > kMaxPrefixLength)
     scope.prefix = "call_" + llvm::utostr(nextUnique++) + "/";
 
-  std::optional<NamedAttrList> description = describeCall(node);
+  std::optional<NamedAttrList> description = describeCall(node, isInOrder);
   if (description &&
       charge(512 + 64 * static_cast<uint64_t>(node.proto.input_size() +
                                               node.proto.output_size()))) {
@@ -347,16 +381,26 @@ void GraphImporter::inlineFunction(NodeState &node) {
     if (!slot)
       continue;
     output->info = slot->info;
+    if (output->declared)
+      noteType(node.scope, *output->declared, slot->info);
     bool isOwn = slot->definition >= 0 && named.insert(slot).second;
-    if (!isOwn && slot->value && !slot->isAbsent)
+    if (!slot->value || slot->isAbsent) {
+      output->isAbsent = true;
+      if (scope.call >= 0)
+        output->value = createAbsent(scope, node, output->name)->getResult(0);
+    } else if (!isOwn) {
       output->value = nameAgain(scope, node, output->name, *slot);
+    }
   }
   if (scope.call < 0)
     return;
   SmallVector<Operation *> ops;
   auto first = before ? std::next(Block::iterator(before)) : block->begin();
   for (Operation &op : llvm::make_range(first, block->end()))
-    if (op.getName() != noValueOp)
+    if (op.getName() != noValueOp || op.hasAttr(callName))
       ops.push_back(&op);
+  // Something must tell where the call was.
+  if (ops.empty())
+    ops.push_back(createAbsent(scope, node, ""));
   recordCall(node, scope.call, *description, ops);
 }

@@ -51,6 +51,7 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
       overloadName(builder.getStringAttr("tandem.overload")),
       callName(builder.getStringAttr(callAttrName)),
       extraName(builder.getStringAttr("tandem.extra")),
+      orderName(builder.getStringAttr("tandem.order")),
       sparseName(builder.getStringAttr("sparse_value")),
       constantOp("onnx.Constant", context), noValueOp("onnx.NoValue", context),
       yieldOp("onnx.Yield", context), unit(builder.getUnitAttr()),
@@ -161,6 +162,33 @@ bool GraphImporter::hasEmptyDocStrings() const {
   return 2 * file.numEmptyDocStrings() > file.numNodes();
 }
 
+bool GraphImporter::hasEmptyDomains() const {
+  for (int64_t i = 0, e = std::min<int64_t>(file.numNodes(), 16); i != e; ++i) {
+    StringRef bytes = file.nodeBytes(i);
+    NodeProto node;
+    if (node.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+        hasPlainDomain(node))
+      return node.has_domain() && node.domain().empty();
+  }
+  return false;
+}
+
+/// Keeps the opsets as the model lists them, if not by name and each with its
+/// domain, ai.onnx as "".
+static void keepOpsets(const ::tandem_onnx::ModelProto &model,
+                       ::tandem_onnx::ModelProto &kept) {
+  std::string last;
+  bool isUsual = true;
+  for (const auto &import : model.opset_import()) {
+    std::string name = domainName(canonicalDomain(import.domain()));
+    isUsual &=
+        import.has_domain() && import.domain() != "ai.onnx" && name > last;
+    last = std::move(name);
+  }
+  if (!isUsual)
+    *kept.mutable_opset_import() = model.opset_import();
+}
+
 DictionaryAttr GraphImporter::modelAttributes() {
   NamedAttrList attributes;
   attributes.set("ir_version", builder.getI64IntegerAttr(model.ir_version()));
@@ -180,28 +208,28 @@ DictionaryAttr GraphImporter::modelAttributes() {
     attributes.set("functions", keepFunctions());
   if (!calls.empty())
     attributes.set("calls", builder.getArrayAttr(calls));
-  ::tandem_onnx::ModelProto unnamed;
-  for (const auto &entry : model.metadata_props())
-    if (entry.key().empty())
-      *unnamed.add_metadata_props() = entry;
-  if (std::string extra = file.modelExtras() + unnamed.SerializeAsString();
+  ::tandem_onnx::ModelProto kept;
+  keepMetadata(model.metadata_props(), *kept.mutable_metadata_props());
+  keepOpsets(model, kept);
+  if (std::string extra = file.modelExtras() + kept.SerializeAsString();
       !extra.empty())
     attributes.set("extra", builder.getStringAttr(extra));
-  if (std::string extra = graphExtras(model.graph(), /*isBody=*/false);
-      !extra.empty())
-    attributes.set("graph_extra", builder.getStringAttr(extra));
-  auto addString = [&](StringRef name, const std::string &text) {
-    if (!text.empty())
+  auto addString = [&](StringRef name, bool isPresent,
+                       const std::string &text) {
+    if (isPresent)
       attributes.set(name, builder.getStringAttr(text));
   };
-  addString("producer_name", model.producer_name());
-  addString("producer_version", model.producer_version());
-  addString("domain", model.domain());
-  addString("doc_string", model.doc_string());
-  addString("graph_name", model.graph().name());
-  addString("graph_doc_string", model.graph().doc_string());
-  if (declared)
-    attributes.set("value_info", declared);
+  addString("producer_name", model.has_producer_name(), model.producer_name());
+  addString("producer_version", model.has_producer_version(),
+            model.producer_version());
+  addString("domain", model.has_domain(), model.domain());
+  addString("doc_string", model.has_doc_string(), model.doc_string());
+  addString("graph_name", model.graph().has_name(), model.graph().name());
+  addString("graph_doc_string", model.graph().has_doc_string(),
+            model.graph().doc_string());
+  attributes.append(mainValues);
+  if (DictionaryAttr orders = attributeOrders(); !orders.empty())
+    attributes.set("attribute_orders", orders);
   if (!usualExtra.empty())
     attributes.set("node_extra", builder.getStringAttr(usualExtra));
   if (!dimNames.empty())
@@ -233,43 +261,16 @@ DictionaryAttr GraphImporter::modelAttributes() {
   return attributes.getDictionary(context);
 }
 
-/// Which values of `graph` have a value_info, for the exporter. Most graphs
-/// declare all of a kind or none, so it is the kinds that are mostly declared
-/// and the names of those values that differ. Null if all are declared.
-DictionaryAttr GraphImporter::declaredValues(Scope &scope,
-                                             const GraphProto &graph) {
-  llvm::SmallDenseSet<StringAttr, 8> interface;
-  for (const auto *values : {&graph.input(), &graph.output()})
-    for (const ValueInfoProto &value : *values)
-      interface.insert(builder.getStringAttr(value.name()));
-  SmallVector<Attribute> names, exceptions;
-  bool isComplete = true;
-  for (ValueNames *values :
-       {&scope.values, &scope.constants, &scope.initializers}) {
-    for (auto *list : {&values->declared, &values->others})
-      llvm::erase_if(*list,
-                     [&](StringAttr name) { return interface.contains(name); });
-    bool isDeclared = values->declared.size() >= values->others.size();
-    isComplete &= values->others.empty();
-    if (isDeclared)
-      names.push_back(builder.getStringAttr(values->kind));
-    llvm::append_range(exceptions,
-                       isDeclared ? values->others : values->declared);
-  }
-  if (isComplete)
-    return {};
-  NamedAttrList result;
-  result.set("declared", builder.getArrayAttr(names));
-  if (!exceptions.empty())
-    result.set("except", builder.getArrayAttr(exceptions));
-  return result.getDictionary(context);
-}
-
 OwningOpRef<ModuleOp> GraphImporter::run() {
   if (!checkVersions() || !collectFunctions())
     return nullptr;
   if (hasEmptyDocStrings())
-    usualExtra = kEmptyDocString;
+    usualExtra = kEmptyDocString.str();
+  NodeProto usual;
+  usual.set_domain("");
+  spellsDomain = hasEmptyDomains();
+  if (spellsDomain)
+    usualExtra += usual.SerializeAsString();
   Location location = FileLineColLoc::get(fileName, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   auto function =
@@ -298,10 +299,13 @@ void GraphImporter::importMain(func::FuncOp function) {
   llvm::StringMap<const TensorProto *> initializers;
   for (const TensorProto &tensor : graph.initializer())
     initializers.try_emplace(tensor.name(), &tensor);
+  llvm::StringMap<const SparseTensorProto *> sparseInitializers;
+  for (const SparseTensorProto &tensor : graph.sparse_initializer())
+    if (!initializers.contains(tensor.values().name()))
+      sparseInitializers.try_emplace(tensor.values().name(), &tensor);
   scope.names.reserve(graph.value_info_size() + graph.initializer_size() +
                       file.numNodes());
-  declare(scope, graph.value_info());
-  declare(scope, graph.output());
+  declare(scope, graph);
 
   // Inputs. Before IR version 4, every initializer had to be an input, too.
   llvm::StringSet<> defaults;
@@ -309,8 +313,11 @@ void GraphImporter::importMain(func::FuncOp function) {
   SmallVector<DictionaryAttr> argumentAttributes;
   for (const auto &[index, input] : llvm::enumerate(graph.input())) {
     const TensorProto *initializer = initializers.lookup(input.name());
-    if (initializer && model.ir_version() < 4)
+    const SparseTensorProto *sparse = sparseInitializers.lookup(input.name());
+    if ((initializer || sparse) && model.ir_version() < 4) {
+      slotFor(scope, input.name())->isInterface = true;
       continue;
+    }
     if (input.name().empty()) {
       modelError("graph input " + Twine(index) + " has no name");
       continue;
@@ -326,20 +333,20 @@ void GraphImporter::importMain(func::FuncOp function) {
     }
     NamedAttrList attributes;
     attributes.set("onnx.name", builder.getStringAttr(input.name()));
-    if (initializer) {
+    if (initializer || sparse) {
       defaults.insert(input.name());
       TensorInfo info;
-      Attribute value = reader.toAttribute(
-          *initializer, resourceName(input.name()), false, info, error);
+      Attribute value =
+          initializer
+              ? reader.toAttribute(*initializer, resourceName(input.name()),
+                                   info, error)
+              : readSparse(*sparse, info, error);
       if (value)
         attributes.set("tandem.default", value);
       else
         modelError("initializer '" + input.name() + "' " + error);
       if (value) {
-        SymInts dims;
-        for (int64_t dim : initializer->dims())
-          dims.push_back(SymInt::constant(dim));
-        auto held = ValueInfo::tensor(initializer->data_type(), dims);
+        auto held = initializer ? infoOf(*initializer) : infoOf(*sparse);
         std::string spelling = print(held);
         if (slot->info.kind == ValueInfo::Unknown)
           slot->info = held;
@@ -350,6 +357,8 @@ void GraphImporter::importMain(func::FuncOp function) {
         else if (slot->info.isTensor() && slot->info.dataType == 0)
           slot->info = held;
       }
+      if (input.has_type())
+        noteType(scope, input.type(), slot->info);
     }
     std::string dimParams;
     appendDimParams(slot->info, dimParams);
@@ -366,7 +375,16 @@ void GraphImporter::importMain(func::FuncOp function) {
   importInitializers(scope, graph, defaults);
   if (!importNodes(scope, nodes) || failedBudget)
     return;
-  declared = declaredValues(scope, graph);
+  if (DictionaryAttr declared = declaredValues(scope, graph))
+    mainValues.set("value_info", declared);
+  keepValues(scope, graph, /*isBody=*/false, mainValues);
+  // Those that are inputs come first in the IR.
+  if (!defaults.empty()) {
+    SmallVector<Attribute> order;
+    for (const TensorProto &tensor : graph.initializer())
+      order.push_back(builder.getStringAttr(tensor.name()));
+    mainValues.set("initializer_order", builder.getArrayAttr(order));
+  }
 
   SmallVector<Value> results;
   SmallVector<Type> resultTypes;
@@ -440,10 +458,4 @@ Slot *GraphImporter::lookup(const Scope &scope, StringRef name) const {
       return entry->second;
   }
   return nullptr;
-}
-
-void GraphImporter::declare(Scope &scope, const ValueInfos &infos) {
-  for (const ValueInfoProto &info : infos)
-    if (info.has_type() && !info.name().empty())
-      slotFor(scope, info.name())->declared = &info.type();
 }

@@ -50,6 +50,10 @@ inline std::string domainName(StringRef domain) {
 void kindKey(StringRef domain, StringRef name, StringRef overload,
              SmallVectorImpl<char> &key);
 
+/// The type of an initializer.
+ValueInfo infoOf(const ::tandem_onnx::TensorProto &tensor);
+ValueInfo infoOf(const ::tandem_onnx::SparseTensorProto &tensor);
+
 /// What an attribute of that type is, for errors: "a list of integers".
 const char *kindName(::tandem_onnx::AttributeProto::AttributeType type);
 
@@ -67,11 +71,18 @@ struct OpKind {
   /// Attribute names that such nodes have had: a few, so a list is the fastest
   /// map.
   mutable SmallVector<StringAttr, 4> attributeNames;
+  /// The order that the attributes of such nodes have had.
+  mutable SmallVector<StringAttr, 4> attributeOrder;
   const ::tandem_onnx::FunctionProto *function = nullptr;
   /// A function of the domain ai.tandem, whose calls stay nodes.
   const ::tandem_onnx::FunctionProto *ownFunction = nullptr;
   /// "Add" or "com.microsoft::AllReduce", for errors.
   std::string spelling;
+  /// The same with the overload, if there is one.
+  std::string orderKey() const {
+    return overload.empty() ? spelling : spelling + "::" + overload;
+  }
+  std::string overload;
   /// Why such nodes cannot be imported; empty if they can.
   std::string problem;
 
@@ -89,8 +100,11 @@ struct Slot {
   /// The node that computes it, or one of the above.
   int64_t definition = kUndefined;
   const ::tandem_onnx::TypeProto *declared = nullptr;
-  /// An optional input of a function that its caller leaves out.
+  /// An optional input of a function that its caller leaves out, or an output
+  /// that is one.
   bool isAbsent = false;
+  /// An output of the graph, or an input with a value.
+  bool isInterface = false;
   /// The name, where there is an attribute of it.
   StringAttr nameAttr;
   Value value;
@@ -140,6 +154,14 @@ struct Scope {
   llvm::SpecificBumpPtrAllocator<Slot> slots;
   ValueNames values{"values"}, constants{"constants"},
       initializers{"initializers"};
+  /// The graph's value_info, null in a function; the next of it that is not of
+  /// an earlier value, and whether they came in the order of the values.
+  const google::protobuf::RepeatedPtrField<::tandem_onnx::ValueInfoProto>
+      *infos = nullptr;
+  int nextInfo = 0;
+  bool hasOrderedInfos = true;
+  /// Declared types that are not the ones that the values got.
+  llvm::DenseSet<const ::tandem_onnx::TypeProto *> otherTypes;
   BlockState *target = nullptr;
   unsigned depth = 0;
 
@@ -185,7 +207,7 @@ private:
     SmallVector<ValueInfo, 2> infos;
     /// What to keep of each of its graphs, in the order of the regions.
     SmallVector<Attribute, 2> bodies;
-    /// The types of attributes that are empty lists.
+    /// The types of attributes whose values don't show them.
     SmallVector<NamedAttribute, 1> kinds;
   };
 
@@ -214,9 +236,13 @@ private:
   bool collectFunctions();
   DictionaryAttr modelAttributes();
   DictionaryAttr declaredValues(Scope &scope, const GraphProto &graph);
+  void keepValues(Scope &scope, const GraphProto &graph, bool isBody,
+                  NamedAttrList &attributes);
   /// Whether most nodes of the model have an empty doc_string and no other
   /// documentation.
   bool hasEmptyDocStrings() const;
+  /// Whether the first node of ai.onnx has a domain, an empty one.
+  bool hasEmptyDomains() const;
   void importMain(func::FuncOp function);
   const OpKind &kindOf(const NodeProto &node);
 
@@ -243,6 +269,14 @@ private:
   Slot *define(Scope &scope, StringRef name, int64_t definition);
   Slot *lookup(const Scope &scope, StringRef name) const;
   void declare(Scope &scope, const ValueInfos &infos);
+  void declare(Scope &scope, const GraphProto &graph);
+  /// Notes the name of a value of the graph, in the order of the ops.
+  void noteValue(Scope &scope, ValueNames &names, StringAttr name,
+                 const Slot &slot);
+  /// Notes that the value that was declared with `type` got `info`.
+  void noteType(Scope &scope, const TypeProto &type, const ValueInfo &declared,
+                const ValueInfo &info);
+  void noteType(Scope &scope, const TypeProto &type, const ValueInfo &info);
   void importInitializers(Scope &scope, const GraphProto &graph,
                           const llvm::StringSet<> &skip);
   void importNodes(Scope &scope, const Nodes &nodes);
@@ -298,6 +332,12 @@ private:
                         Attributes &attributes);
   void addKind(NodeState &node, StringRef name,
                AttributeProto::AttributeType type);
+  /// Whether the attributes of `node` are in the order of its kind, to which
+  /// those are added that are new.
+  bool fitsAttributeOrder(const NodeState &node);
+  ArrayAttr attributeNames(const NodeState &node);
+  /// The orders of those kinds of nodes for which it is not that of the names.
+  DictionaryAttr attributeOrders();
   bool importConstant(NodeState &node, Attributes &attributes);
   bool importRegions(NodeState &node,
                      SmallVectorImpl<std::unique_ptr<Region>> &regions,
@@ -305,10 +345,11 @@ private:
   bool inferOutputs(NodeState &node);
   /// Merges what the model declares of an output into what is inferred.
   bool finishOutput(NodeState &node, size_t index);
-  void inlineFunction(NodeState &node);
+  /// `isInOrder` is what fitsAttributeOrder said.
+  void inlineFunction(NodeState &node, bool isInOrder);
   /// What the exporter needs of a call, but for its ops, to write it again; no
   /// value if it has attributes that aren't kept.
-  std::optional<NamedAttrList> describeCall(NodeState &node);
+  std::optional<NamedAttrList> describeCall(NodeState &node, bool isInOrder);
   /// Completes the description with `ops`, to which the call was inlined.
   void recordCall(NodeState &node, int64_t call, NamedAttrList &entries,
                   ArrayRef<Operation *> ops);
@@ -316,6 +357,11 @@ private:
   /// from outside, the name that the caller has for it.
   Value nameAgain(Scope &scope, NodeState &node, StringRef name,
                   const Slot &slot);
+  /// An onnx.NoValue of the call's own; `name` is the output that it is, or "".
+  Operation *createAbsent(Scope &scope, NodeState &node, StringRef name);
+  /// The graph of a call's attribute as bytes; null if it reads values from
+  /// outside.
+  Attribute keepGraph(const GraphProto &graph);
   /// The module's functions as the exporter needs them.
   ArrayAttr keepFunctions();
   /// Notes, for a call of a function of ours, in which nodes its all-reduce is
@@ -373,8 +419,8 @@ private:
   /// Attributes of function bodies with the caller's values.
   std::deque<AttributeProto> substituted;
 
-  /// Which values of the main graph have a value_info; null for all.
-  DictionaryAttr declared;
+  /// What is kept of the values of the main graph.
+  NamedAttrList mainValues;
   /// Names of dims that had to be spelled otherwise.
   SmallVector<NamedAttribute> dimNames;
   llvm::StringMap<int64_t> symbolIds;
@@ -384,13 +430,15 @@ private:
   StringAttr outputsName, dimParamsName, nodeNameName, valueName,
       initializerName, functionNameName, domainNameName, regionsName,
       bodiesName, formName, kindsName, overloadName, callName, extraName,
-      sparseName;
+      orderName, sparseName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
   Type noneType, signedInt64;
   StringAttr emptyString;
   /// What nodes that don't say otherwise have for tandem.extra.
-  StringRef usualExtra;
+  std::string usualExtra;
+  /// Whether an empty domain of nodes is part of that.
+  bool spellsDomain = false;
   /// The dim_params of ops with one result, by their text.
   llvm::StringMap<ArrayAttr> dimParams;
   std::string scratch;

@@ -119,3 +119,39 @@ ModelFile::rawData(const ::tandem_onnx::TensorProto &tensor) const {
   return llvm::ArrayRef<char>(bytes->getBufferStart() + range->offset,
                               range->size);
 }
+
+void ModelFile::restore(::tandem_onnx::GraphProto &graph) const {
+  auto restoreTensor = [&](::tandem_onnx::TensorProto &tensor) {
+    if (std::optional<llvm::ArrayRef<char>> raw = rawData(tensor))
+      tensor.set_raw_data(raw->data(), raw->size());
+  };
+  auto restoreSparse = [&](::tandem_onnx::SparseTensorProto &tensor) {
+    if (tensor.has_values())
+      restoreTensor(*tensor.mutable_values());
+    if (tensor.has_indices())
+      restoreTensor(*tensor.mutable_indices());
+  };
+  for (auto &tensor : *graph.mutable_initializer())
+    restoreTensor(tensor);
+  for (auto &tensor : *graph.mutable_sparse_initializer())
+    restoreSparse(tensor);
+  for (auto &node : *graph.mutable_node()) {
+    std::string extras = nodeExtras(node);
+    node.clear_doc_string();
+    node.MergeFromString(extras);
+    for (auto &attribute : *node.mutable_attribute()) {
+      if (attribute.has_t())
+        restoreTensor(*attribute.mutable_t());
+      for (auto &tensor : *attribute.mutable_tensors())
+        restoreTensor(tensor);
+      if (attribute.has_sparse_tensor())
+        restoreSparse(*attribute.mutable_sparse_tensor());
+      for (auto &tensor : *attribute.mutable_sparse_tensors())
+        restoreSparse(tensor);
+      if (attribute.has_g())
+        restore(*attribute.mutable_g());
+      for (auto &inner : *attribute.mutable_graphs())
+        restore(inner);
+    }
+  }
+}

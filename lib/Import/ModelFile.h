@@ -40,6 +40,10 @@ public:
   std::optional<llvm::ArrayRef<char>>
   rawData(const ::tandem_onnx::TensorProto &tensor) const;
 
+  /// Puts back into `graph`, which is part of the model, or copied from it,
+  /// what the message does not have.
+  void restore(::tandem_onnx::GraphProto &graph) const;
+
   /// Documentation, metadata and device configurations of a node, as serialized
   /// fields of it; empty if it has none.
   std::string nodeExtras(const ::tandem_onnx::NodeProto &node) const;

@@ -57,6 +57,7 @@ const OpKind &GraphImporter::kindOf(const NodeProto &node) {
       isPlain ? ("onnx." + opType).str() : std::string("onnx.Custom"),
       context));
   kind->spelling = (domain.empty() ? opType : domain + "::" + opType).str();
+  kind->overload = node.overload();
   kind->function = functions.lookup(key);
   if (!isPlain) {
     kind->customName = builder.getStringAttr(opType);
@@ -215,6 +216,7 @@ bool GraphImporter::finishOutput(NodeState &node, size_t index) {
                           print(declared) + ", but is " + print(inferred));
       return false;
     }
+    noteType(node.scope, *slot->declared, declared, info);
     info.isWeak = false;
   }
   if (checkSize(info, error))
@@ -249,8 +251,9 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   }
   if (!resolveAttributes(node))
     return abandon(node);
+  bool isInOrder = fitsAttributeOrder(node);
   if (kind.function)
-    return inlineFunction(node);
+    return inlineFunction(node, isInOrder);
   if (kind.ownFunction && !noteAllReduce(node))
     return abandon(node);
 
@@ -286,6 +289,8 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
     else
       outputNames.push_back(outputName(scope, outputs[i]->name));
   }
+  if (!isInOrder)
+    attributes.emplace_back(orderName, attributeNames(node));
   // By name as far as possible, since they will be sorted.
   if (nodeName)
     attributes.emplace_back(nodeNameName, nodeName);
@@ -302,7 +307,9 @@ void GraphImporter::importNode(Scope &scope, const NodeProto &proto,
   if (!proto.overload().empty())
     attributes.emplace_back(overloadName,
                             builder.getStringAttr(proto.overload()));
-  if (std::string extras = file.nodeExtras(proto) + attributeExtras(proto);
+  if (std::string extras =
+          file.nodeExtras(proto) +
+          nodeExtras(proto, scope.callAttributes, spellsDomain);
       extras != usualExtra)
     attributes.emplace_back(extraName, builder.getStringAttr(extras));
   SmallVector<Value, 4> operands;

@@ -124,9 +124,10 @@ void GraphImporter::importInScope(Scope &scope, const NodeProto &node,
                           : scope.values;
   for (const Slot *slot : outputs)
     if (slot)
-      names.add(slot->nameAttr ? slot->nameAttr
+      noteValue(scope, names,
+                slot->nameAttr ? slot->nameAttr
                                : builder.getStringAttr(slot->name),
-                slot->declared);
+                *slot);
 }
 
 void GraphImporter::importNodes(Scope &scope, const Nodes &nodes) {

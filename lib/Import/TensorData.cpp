@@ -335,8 +335,7 @@ static bool isSplat(ArrayRef<char> bytes, size_t width) {
 }
 
 Attribute TensorReader::toAttribute(const TensorProto &tensor,
-                                    StringRef resourceName, bool readExternal,
-                                    TensorInfo &info,
+                                    StringRef resourceName, TensorInfo &info,
                                     std::string &error) const {
   if (!check(tensor, info, error))
     return {};
@@ -358,14 +357,10 @@ Attribute TensorReader::toAttribute(const TensorProto &tensor,
     ExternalRef ref;
     if (!parseExternalRef(tensor, ref, error))
       return {};
-    if (!readExternal)
-      return ExternalDataAttr::get(context, ref.location, ref.offset,
-                                   ref.length);
-    if (!external.read(ref, info.numBytes, owned, error))
-      return {};
-    raw = owned;
-  } else if (std::optional<ArrayRef<char>> data = file.rawData(tensor);
-             data && data->size() == info.numBytes) {
+    return ExternalDataAttr::get(context, ref.location, ref.offset, ref.length);
+  }
+  if (std::optional<ArrayRef<char>> data = file.rawData(tensor);
+      data && data->size() == info.numBytes) {
     raw = *data;
     isMapped = true;
   } else {

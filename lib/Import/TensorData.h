@@ -65,13 +65,12 @@ public:
              std::string &error) const;
 
   /// The tensor as an attribute: dense when it is a splat or small, a resource
-  /// over the model's bytes when large, and
-  /// `#tandem.external` when it is stored beside the model (`readExternal`
-  /// false) or its value as dense (true). `resourceName` must be new to this
-  /// import. Null on error.
+  /// over the model's bytes when large, and `#tandem.external` when it is
+  /// stored beside the model. `resourceName` must be new to this import. Null
+  /// on error.
   Attribute toAttribute(const ::tandem_onnx::TensorProto &tensor,
-                        StringRef resourceName, bool readExternal,
-                        TensorInfo &info, std::string &error) const;
+                        StringRef resourceName, TensorInfo &info,
+                        std::string &error) const;
 
   /// The elements of an integer or boolean tensor that has passed `check`,
   /// reading external data where it must.

@@ -39,6 +39,19 @@ ValueInfo mlir::tandem::onnx::joinValues(const ValueInfo &a,
   return result;
 }
 
+bool mlir::tandem::onnx::isSameType(const ValueInfo &a, const ValueInfo &b) {
+  if (a.kind != b.kind || a.dataType != b.dataType || a.hasRank != b.hasRank ||
+      a.dims.size() != b.dims.size())
+    return false;
+  if (a.kind != ValueInfo::Tensor)
+    return a.spelling == b.spelling && !a.element == !b.element &&
+           (!a.element || isSameType(*a.element, *b.element));
+  for (auto [x, y] : llvm::zip_equal(a.dims, b.dims))
+    if (!x.isSame(y) && !(x.isUnknown() && y.isUnknown()))
+      return false;
+  return true;
+}
+
 MergeResult mlir::tandem::onnx::mergeDeclared(ValueInfo &inferred,
                                               const ValueInfo &declared) {
   if (declared.kind == ValueInfo::Unknown)

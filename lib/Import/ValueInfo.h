@@ -96,6 +96,9 @@ struct ValueInfo {
 /// iterations): what they do not share is unknown.
 ValueInfo joinValues(const ValueInfo &a, const ValueInfo &b);
 
+/// Whether both say the same of a value's type.
+bool isSameType(const ValueInfo &a, const ValueInfo &b);
+
 /// What came of comparing a declared type with an inferred one.
 enum class MergeResult { Ok, DimConflict, TypeConflict, Contradiction };
 

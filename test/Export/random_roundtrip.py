@@ -386,7 +386,7 @@ def run(tool, folder, seed):
         return ""  # not a model
     if done.returncode:
         return f"{seed}: {done.stderr[:300]}"
-    differences, _ = compare(model, onnx.load(output, load_external_data=False))
+    differences = compare(model, onnx.load(output, load_external_data=False))
     if differences:
         return f"{seed}: {differences[0]}"
     if passes(source) and not passes(output):

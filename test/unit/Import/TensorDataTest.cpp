@@ -39,7 +39,7 @@ protected:
     EXPECT_TRUE(file) << error;
     TensorReader reader(*file, types, external, maxDense);
     const TensorProto &read = file->model().graph().initializer(0);
-    Attribute value = reader.toAttribute(read, "w", false, info, error);
+    Attribute value = reader.toAttribute(read, "w", info, error);
     integers.clear();
     if (value && !reader.readIntegers(read, info, integers, error))
       integers.clear();

@@ -205,6 +205,16 @@ void mlir::tandem::onnx::addMetadata(const Metadata &kept, Metadata &props) {
       *props.Add() = others[i];
 }
 
+void mlir::tandem::onnx::dropValueInfo(GraphProto &graph,
+                                       const llvm::StringSet<> &names) {
+  auto &infos = *graph.mutable_value_info();
+  int kept = 0;
+  for (int i = 0, e = infos.size(); i != e; ++i)
+    if (!names.contains(infos[i].name()))
+      infos.SwapElements(kept++, i);
+  infos.DeleteSubrange(kept, infos.size() - kept);
+}
+
 bool mlir::tandem::onnx::addOtherValues(StringRef bytes, GraphProto &graph) {
   GraphProto others;
   if (!parse(bytes, others))
@@ -235,6 +245,11 @@ bool mlir::tandem::onnx::addOtherValues(StringRef bytes, GraphProto &graph) {
         if (ValueInfoProto *known = inputs.lookup(input.name()))
           input.Swap(known);
       graph.mutable_input()->Swap(others.mutable_input());
+      // As inputs they are declared.
+      llvm::StringSet<> names;
+      for (const ValueInfoProto &input : graph.input())
+        names.insert(input.name());
+      dropValueInfo(graph, names);
     }
   }
   if (others.value_info().empty())

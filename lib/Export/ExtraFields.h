@@ -18,6 +18,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::tandem::onnx {
 
@@ -32,6 +33,10 @@ bool addGraphExtras(llvm::StringRef extras, ::tandem_onnx::GraphProto &graph,
 /// a body's inputs that are constants, and values of inputs that are fed.
 /// Returns false if `others` can't be read.
 bool addOtherValues(llvm::StringRef others, ::tandem_onnx::GraphProto &graph);
+
+/// Removes the value_info of `names`.
+void dropValueInfo(::tandem_onnx::GraphProto &graph,
+                   const llvm::StringSet<> &names);
 
 /// Puts `props` in the order of `kept`, of which entries with a value are
 /// added.

@@ -8,12 +8,15 @@
 
 #include "Functions.h"
 
+#include "OpVersions.h"
+
 #include "tandem/OnnxOps/CallBody.h"
 #include "tandem/OnnxOps/FusedNode.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <limits>
@@ -110,26 +113,41 @@ const SourceFunctions::Call *SourceFunctions::getCall(int64_t number) const {
 }
 
 std::string SourceFunctions::getOpsetConflict(Operation &op) const {
-  auto mark = op.getAttrOfType<IntegerAttr>(callAttrName);
+  // Ops in bodies are from the call that the op around them is from.
+  IntegerAttr mark;
+  for (Operation *at = &op; at && !mark; at = at->getParentOp())
+    mark = at->getAttrOfType<IntegerAttr>(callAttrName);
   const Call *call = mark ? getCall(mark.getInt()) : nullptr;
   if (!call)
     return {};
   size_t index =
       indices.find(keyOf(call->domain, call->opType, call->overload))->second;
-  StringRef domain = "ai.onnx";
+  StringRef domain = "ai.onnx", type = op.getName().stripDialect();
   if (auto text = op.getAttrOfType<StringAttr>("domain_name"))
     domain = text.empty() ? domain : text.getValue();
+  if (auto text = op.getAttrOfType<StringAttr>("function_name"))
+    type = text.getValue();
   auto version = otherOpsets[index]
                      ? otherOpsets[index].getAs<IntegerAttr>(domain)
                      : IntegerAttr();
   if (!version)
     return {};
+  auto imports = fields.getAs<DictionaryAttr>("opset_imports");
+  auto own = imports ? imports.getAs<IntegerAttr>(domain) : IntegerAttr();
+  bool isOnnxOp = domain == "ai.onnx";
+  if (own && isOnnxOp &&
+      (isSameOp(type, version.getInt(), own.getInt()) ||
+       // What a newer opset adds to constants are types.
+       (type == "Constant" && own.getInt() > version.getInt())))
+    return {};
+  std::string model = own ? "opset " + llvm::itostr(own.getInt()) : "another";
+  if (own && isOnnxOp)
+    model += ", in which " + type.str() + " is another op";
   return ("the function '" + call->domain + "::" + call->opType +
           "' was written for opset " + Twine(version.getInt()) + " of " +
-          domain +
-          ", which is not the model's; a part of it was changed, so its nodes "
-          "would have to be the model's. Convert the function to the model's "
-          "opset first")
+          domain + ", but the model has " + model +
+          "; a part of the function was changed, so this node would have to be "
+          "the model's. Convert the function to the model's opset first")
       .str();
 }
 

@@ -383,6 +383,10 @@ LogicalResult GraphExporter::run() {
               initializers.end(), [](const Initializer &initializer) {
                 return StringRef(initializer.proto.name());
               });
+  auto &sparse = *graph.mutable_sparse_initializer();
+  orderByName(
+      fields, "sparse_order", sparse.pointer_begin(), sparse.pointer_end(),
+      [](const auto *tensor) { return StringRef(tensor->values().name()); });
   SmallVector<TensorProto *> tensors;
   for (Initializer &initializer : initializers)
     tensors.push_back(&initializer.proto);
@@ -496,16 +500,20 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
   };
   for (ValueInfoProto &info : *graph.mutable_input())
     add(info.name(), std::move(info));
-  for (Initializer &initializer : initializers) {
+  auto addInitializer = [&](const TensorProto &tensor, const auto &dims) {
     ValueInfoProto info;
-    info.set_name(initializer.proto.name());
+    info.set_name(tensor.name());
     auto &type = *info.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(initializer.proto.data_type());
+    type.set_elem_type(tensor.data_type());
     type.mutable_shape();
-    for (int64_t dim : initializer.proto.dims())
+    for (int64_t dim : dims)
       type.mutable_shape()->add_dim()->set_dim_value(dim);
-    add(initializer.proto.name(), std::move(info));
-  }
+    add(tensor.name(), std::move(info));
+  };
+  for (const auto &sparse : graph.sparse_initializer())
+    addInitializer(sparse.values(), sparse.dims());
+  for (Initializer &initializer : initializers)
+    addInitializer(initializer.proto, initializer.proto.dims());
   graph.clear_input();
   llvm::StringSet<> done;
   auto write = [&](StringRef name) {
@@ -1047,17 +1055,6 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
   return true;
 }
 
-/// Outputs are declared as such, and need no entry among the other values.
-static void dropValueInfo(tandem_onnx::GraphProto &graph,
-                          const llvm::StringSet<> &outputs) {
-  auto &infos = *graph.mutable_value_info();
-  int kept = 0;
-  for (int i = 0, e = infos.size(); i != e; ++i)
-    if (!outputs.contains(infos[i].name()))
-      infos.SwapElements(kept++, i);
-  infos.DeleteSubrange(kept, infos.size() - kept);
-}
-
 bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
                              Scope &outer) {
   Region &region = op.getRegion(index);
@@ -1121,6 +1118,7 @@ bool GraphExporter::emitBody(Operation &op, unsigned index, GraphProto &graph,
     info.set_name(output);
     writeValueInfo(value, dimParamsOf(value), info);
   }
+  // Outputs are declared as such.
   dropValueInfo(graph, written);
   if (StringRef bad = addKeptValues(entries, "extra", graph, {}); !bad.empty())
     return fail(op, "'" + bad +
@@ -1163,7 +1161,7 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
     tensor.mutable_values()->set_name(nameOf(result).str());
     if (!isInBody)
       initializerValues[nameOf(result)] = value;
-    if (isInBody || scope.graph == &model.graph())
+    if (isInBody || (scope.graph == &model.graph() && model.ir_version() >= 4))
       declare(result, "initializers", scope);
     return true;
   }
@@ -1488,6 +1486,7 @@ bool GraphExporter::emitBranchBody(Block &block, GraphProto &graph,
     info.set_name(output);
     writeValueInfo(value, dimParamsOf(value), info);
   }
+  // Outputs are declared as such.
   dropValueInfo(graph, written);
   return true;
 }

@@ -380,10 +380,14 @@ void GraphImporter::importMain(func::FuncOp function) {
   keepValues(scope, graph, /*isBody=*/false, mainValues);
   // Those that are inputs come first in the IR.
   if (!defaults.empty()) {
-    SmallVector<Attribute> order;
+    SmallVector<Attribute> order, sparseOrder;
     for (const TensorProto &tensor : graph.initializer())
       order.push_back(builder.getStringAttr(tensor.name()));
     mainValues.set("initializer_order", builder.getArrayAttr(order));
+    for (const SparseTensorProto &tensor : graph.sparse_initializer())
+      sparseOrder.push_back(builder.getStringAttr(tensor.values().name()));
+    if (!sparseOrder.empty())
+      mainValues.set("sparse_order", builder.getArrayAttr(sparseOrder));
   }
 
   SmallVector<Value> results;

@@ -12,6 +12,7 @@ import sys
 
 import numpy
 import onnx
+from onnx import helper
 from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 from run_reference import AllReduce
@@ -115,6 +116,27 @@ F (a) => (q) {
 <domain: "local", opset_import: ["" : 20]>
 U (a, b) => (q) { q = Neg (a) }
 """,
+    # Calls that leave no node, and outputs that are what the caller left out.
+    "nothing": HEAD + """
+g (float[4] x) => (float[4] y) {
+  [gone]  = local.Nothing (x)
+  [absent] a, b = local.Absent (x, )
+  [uses] c = local.Uses (b, a)
+  y = Clip (c, b)
+}
+<domain: "local", opset_import: ["" : 20]>
+Nothing (x) => (x) { }
+<domain: "local", opset_import: ["" : 20, "local" : 1]>
+Absent (x, o) => (y, o) {
+  y = Neg (x)
+   = local.Nothing (o)
+}
+<domain: "local", opset_import: ["" : 20, "local" : 1]>
+Uses (o, x) => (y) {
+  p, q = local.Absent (x, o)
+  y = Clip (p, , q)
+}
+""",
     # Domains that only the function has.
     "domains": HEAD + """
 g (float[4] x) => (float[4] y) { y = local.F (x) }
@@ -217,6 +239,31 @@ Plain (x, gain) => (y) {
 """
 
 
+BODY = HEAD + """
+g (float[4] x, bool c) => (float[4] y) { [call] y = local.F <z = 1, b = [1], a = "s"> (x, c) }
+<domain: "local", opset_import: ["" : 20]>
+F <body> (x, c) => (y) {
+  y = If (c) <else_branch = e () => (q) { q = Identity (x) }>
+}
+"""
+
+
+def calls_with_bodies():
+    """Calls with graphs, with external data, and with attributes in an order of their own."""
+    values = numpy.arange(80, dtype="f4")
+    tensors = [onnx.numpy_helper.from_array(values, "v"), helper.make_tensor("w", 1, [80], values)]
+    node = helper.make_node("Add", ["v", "w"], ["o"], name="n", doc_string="why")
+    body = helper.make_graph([node], "b", [], [helper.make_tensor_value_info("o", 1, [80])], tensors)
+    reference = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.GRAPH, ref_attr_name="body")
+    outside = onnx.TensorProto(dims=[3], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
+    outside.external_data.add(key="location", value="nowhere")
+    for attributes in ({"body": body, "more": [body, body]}, {"body": body, "t": outside}):
+        model = parse_model(BODY)
+        model.functions[0].node[0].attribute.append(reference)
+        model.graph.node[0].attribute.extend(helper.make_attribute(*pair) for pair in attributes.items())
+        yield "body_" + list(attributes)[1], model
+
+
 def run(path, feeds):
     model = onnx.load(path)
     AllReduce.calls = 0
@@ -238,8 +285,8 @@ def run(path, feeds):
 def main():
     # The last may have an option of its own.
     folder, translate, *optimize = pathlib.Path(sys.argv[1]), *sys.argv[2:]
-    for name, text in ROUND_TRIPS.items():
-        model = parse_model(text)
+    models = [*((name, parse_model(text)) for name, text in ROUND_TRIPS.items()), *calls_with_bodies()]
+    for name, model in models:
         source, output = folder / f"{name}.onnx", folder / f"{name}.out.onnx"
         onnx.save(model, source)
         for path in (source, folder / f"{name}.mlir"):
@@ -247,9 +294,9 @@ def main():
             if path != source:
                 subprocess.run([translate, "--import-onnx", source, "-o", path], check=True)
             subprocess.run([translate, "--export-onnx", path, "-o", output], check=True)
-            differences = compare(model, onnx.load(output))
+            differences = compare(model, onnx.load(output, load_external_data=False))
             assert not differences, (name, differences)
-    print(f"{len(ROUND_TRIPS)} models with functions come back equal")
+    print(f"{len(models)} models with functions come back equal")
 
     # What somebody changed is not written as a call of what it was.
     text = (folder / "nested.mlir").read_text()
@@ -337,17 +384,36 @@ def main():
             assert [i.name for i in onnx.load(output).graph.input] == list(inputs)
     print("names that clash are told apart")
 
-    # The nodes of a function for another opset can't become the model's: those that
-    # fuse may, but not the product beside the all-reduce.
-    text = text.replace("OPSET", "20").replace('["" : 20, "com.microsoft" : 1]>\nR', '["" : 18, "com.microsoft" : 1]>\nR')
-    source = folder / "old.onnx"
-    onnx.save(parse_model(text), source)
-    subprocess.run([*optimize, source, "--pass-pipeline=builtin.module()", "-o", output], check=True)
-    assert not compare(onnx.load(source), onnx.load(output))
-    done = subprocess.run([*optimize, source, "-o", output], capture_output=True, text=True)
-    errors = [line for line in done.stderr.splitlines() if "error" in line]
-    assert done.returncode == 1 and len(errors) == 1, done.stderr
-    print(errors[0])
+    # A function for another opset: the product beside the all-reduce becomes the
+    # model's, as it is the same op in both.
+    reduce = 'Reduce (x, w) => (y) {\n  p = MatMul (x, w)'
+    assert reduce in text
+
+    def old(opset, body):
+        model = parse_model(text.replace("OPSET", "20").replace(
+            f'["" : 20, "com.microsoft" : 1]>\n{reduce}', f'["" : {opset}, "com.microsoft" : 1]>\n{body}'))  # fmt: skip
+        onnx.save(model, folder / "old.onnx")
+        subprocess.run([*optimize, folder / "old.onnx", "--pass-pipeline=builtin.module()", "-o", output], check=True)
+        assert not compare(model, onnx.load(output))
+        return subprocess.run([*optimize, folder / "old.onnx", "-o", output], capture_output=True, text=True)
+
+    done = old(14, reduce.replace("p =", "zero = Constant <value_float = 0.0> ()\n m =") + "\n  p = Sub (m, zero)")
+    assert done.returncode == 0 and "fused 3 of 3" in done.stderr, done.stderr
+    onnx.checker.check_model(onnx.load(output))
+    outputs, calls = run(output, feeds)
+    assert calls == 3 and all(numpy.allclose(a, b, atol=1e-6) for a, b in zip(expected, outputs))
+    # Other ops can't, nor can those in a body.
+    for opset, body in (
+        (18, reduce.replace("p =", "m =") + "\n  z = ReduceMax (m)\n  p = Add (m, z)"),
+        (19, reduce.replace("p =", "m =") + """
+          yes = Constant <value = bool {1}> ()
+          p = If (yes) <then_branch = t () => (q) { q = Neg (m) },
+                        else_branch = e () => (q) { z = ReduceMax (m)\n q = Add (m, z) }>"""),
+    ):  # fmt: skip
+        done = old(opset, body)
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        assert done.returncode == 1 and len(errors) == 1, done.stderr
+        print(errors[0])
     print("PASS")
 
 

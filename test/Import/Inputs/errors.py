@@ -445,6 +445,20 @@ def initializer_twice(folder):
     return make_model([], [helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0])] * 2)
 
 
+@case("default_twice", " error: value 'x' is defined twice, by an initializer and by an initializer")
+def default_twice(folder):
+    return make_model([], [helper.make_tensor("x", TensorProto.FLOAT, [2], [1.0, 2.0])] * 2)
+
+
+@case("default_dense_and_sparse", " error: value 'x' is defined twice, by an initializer and by an initializer")
+def default_dense_and_sparse(folder):
+    model = make_model([], [helper.make_tensor("x", TensorProto.FLOAT, [2], [1.0, 2.0])])
+    places = helper.make_tensor("", TensorProto.INT64, [1], [1])
+    values = helper.make_tensor("x", TensorProto.FLOAT, [1], [1.0])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2]))
+    return model
+
+
 # --- External data ------------------------------------------------------------------------
 
 AT = " error: initializer 'w' has the external data location "

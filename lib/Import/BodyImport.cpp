@@ -47,8 +47,10 @@ GraphImporter::importBody(NodeState &node, const GraphProto &graph,
   size_t position = 0;
   for (const ValueInfoProto &input : graph.input()) {
     bool isFed = position < given.size();
-    if (!isFed && initializers.contains(input.name()))
+    if (!isFed && initializers.contains(input.name())) {
+      slotFor(scope, input.name())->isInterface = true;
       continue;
+    }
     Slot *slot = define(scope, input.name(), Slot::kInput);
     if (slot) {
       inputs.insert(input.name());

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExtraFields.h"
 #include "GraphImporter.h"
 
 #include <queue>
@@ -119,7 +120,7 @@ void GraphImporter::importInScope(Scope &scope, const NodeProto &node,
                                   int64_t index, ArrayRef<Slot *> inputs,
                                   ArrayRef<Slot *> outputs) {
   importNode(scope, node, index, inputs, outputs);
-  ValueNames &names = node.op_type() == "Constant" && node.domain().empty()
+  ValueNames &names = node.op_type() == "Constant" && hasPlainDomain(node)
                           ? scope.constants
                           : scope.values;
   for (const Slot *slot : outputs)

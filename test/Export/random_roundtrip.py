@@ -44,6 +44,8 @@ class Maker:
         self.functions, self.sequences = [], []
         self.empty_docs = self.r.choice((0, 20, 80, 100))
         self.external = None
+        # (The checker wants the domains of nodes as the opsets spell them.)
+        self.spells = self.chance(20)
 
     def chance(self, percent):
         return self.r.randrange(100) < percent
@@ -88,6 +90,8 @@ class Maker:
     def finish(self, node):
         if self.chance(60):
             node.name = self.name()
+        if self.spells and not node.domain:
+            node.domain = self.r.choice(("", "ai.onnx")) if self.chance(20) else ""
         # Most of a model's nodes have an empty doc_string, or most have none.
         if self.chance(self.empty_docs):
             node.doc_string = ""
@@ -168,11 +172,10 @@ class Maker:
             "ints": [1, -2],
             "floats": [0.5, -0.0],
             "strings": [b"", b"x\xfe"],
-            # External data would be written out.
-            "t": self.tensor(self.r.choice(("", self.name())), self.r.choice((*TYPES, TensorProto.STRING)), False),
+            "t": self.tensor(self.r.choice(("", self.name())), self.r.choice((*TYPES, TensorProto.STRING))),
             "tp": self.type(),
             "tps": [self.type(), self.type()],
-            "tensors": [self.tensor("", external=False), self.tensor(self.name(), TensorProto.BOOL)],
+            "tensors": [self.tensor(""), self.tensor(self.name(), TensorProto.BOOL)],
             "sparse": self.sparse(self.name())[0],
             "sparses": [self.sparse("")[0] for _ in range(2)],
             "long name é": 3,
@@ -201,7 +204,24 @@ class Maker:
                 self.texts(made.value_info.add(name=value), 60)
         if self.chance(15):
             made.sparse_initializer.append(self.sparse(self.name())[0])
+        # Of values that no node computes, and such as have a type elsewhere.
+        for value in ("dead", *(v.name for v in (*made.input, *made.output) if v.HasField("type"))):
+            if self.chance(7) and value not in {v.name for v in made.value_info}:
+                self.describe(self.r.choice((made.value_info.add, lambda name: made.value_info.insert(
+                    0, onnx.ValueInfoProto(name=name)) or made.value_info[0]))(name=value)).type.CopyFrom(self.type())  # fmt: skip
         return made
+
+    def closed(self):
+        """A body that reads nothing from outside, with inputs that are constants."""
+        tensors = [self.tensor(self.name()) for _ in range(2)]
+        nodes, known = [], [t.name for t in tensors]
+        for _ in range(self.r.randrange(3)):
+            known += self.step(nodes, known, depth=2)
+        inputs = [helper.make_tensor_value_info(t.name, 1, self.r.choice((None, list(t.dims)))) for t in tensors if self.chance(40)]
+        outputs = [helper.make_tensor_value_info(self.r.choice(known), 1, None)]
+        if self.chance(30):
+            outputs[0].ClearField("type")
+        return self.graph(nodes, "c", inputs, outputs, tensors)
 
     def inner(self, floats, size):
         """A body that captures values; its outputs are `size` floats."""
@@ -212,10 +232,16 @@ class Maker:
             known.append(initializers[-1].name)
         for _ in range(self.r.randrange(1, 4)):
             known += self.step(nodes, known, depth=1)
-        outputs = [self.name() for _ in range(size)]
+        # Now and then a value from outside, with a type of its own.
+        outputs = [self.r.choice(floats) if self.chance(20) else self.name() for _ in range(size)]
+        outputs = list(dict.fromkeys(outputs)) if len(set(outputs)) == size else [self.name() for _ in range(size)]
         for output in outputs:
-            nodes.append(self.finish(helper.make_node("Identity", [self.r.choice(known)], [output])))
+            if output not in floats:
+                nodes.append(self.finish(helper.make_node("Identity", [self.r.choice(known)], [output])))
         values = [helper.make_tensor_value_info(o, 1, None) for o in outputs]
+        for value in values:
+            if self.chance(20):
+                value.ClearField("type")
         return nodes, values, initializers
 
     def step(self, nodes, floats, depth=0):
@@ -242,6 +268,8 @@ class Maker:
             node = helper.make_node("Odd.Op-1", [pick(), "", pick()], [out, "", self.name()], domain="my.ops")
             for name, value in self.attributes().items():
                 node.attribute.append(helper.make_attribute(name, value))
+            if self.chance(20) and depth == 0:
+                node.attribute.append(helper.make_attribute("body", self.closed()))
             nodes.append(node)
         elif kind == 8 and depth < 2:
             flag = self.name()
@@ -288,13 +316,31 @@ class Maker:
             node = helper.make_node(function.name, given, results, domain=function.domain)
             if self.chance(50):
                 node.attribute.append(helper.make_attribute("slope", 0.25))
+            if self.chance(20) and depth == 0:
+                node.attribute.append(helper.make_attribute("body", self.closed()))
+            if self.chance(20):
+                node.attribute.append(helper.make_attribute("a", self.tensor("")))
             nodes.append(node)
+            if not function.node:
+                # An output may be what was left out.
+                self.finish(node)
+                return [out] if given[0] else []
         else:
             nodes.append(helper.make_node("Neg", [pick()], [out]))
         self.finish(nodes[-1])
         return [out]
 
+    def empty_function(self):
+        """Its outputs are its inputs."""
+        inputs = [self.name() for _ in range(self.r.randrange(1, 3))]
+        opsets = [helper.make_opsetid("", self.opset)]
+        outputs = inputs[: self.r.randrange(1, 3)]
+        made = helper.make_function("local", f"E{len(self.functions)}", inputs, outputs, [], opsets, ["slope", "body", "a"])
+        self.functions.append((made, len(inputs), len(outputs)))
+
     def function(self):
+        if self.chance(25):
+            return self.empty_function()
         inputs = [self.name() for _ in range(self.r.randrange(1, 3))]
         nodes, known = [], [inputs[0]]
         for _ in range(self.r.randrange(3)):
@@ -333,6 +379,12 @@ class Maker:
                 floats.append(tensor.name)
             if self.chance(20):
                 inputs.append(helper.make_tensor_value_info(tensor.name, kind, list(tensor.dims)))
+        sparse = []
+        if self.chance(15):
+            tensor, kind = self.sparse(self.name())
+            sparse.append(tensor)
+            inputs.append(helper.make_tensor_value_info(tensor.values.name, kind, list(tensor.dims)))
+        self.r.shuffle(inputs)
         nodes = []
         for _ in range(self.r.randrange(1, 14)):
             floats += self.step(nodes, floats)
@@ -351,9 +403,15 @@ class Maker:
             element = helper.make_tensor_type_proto(1, ["n", None])
             outputs.append(helper.make_value_info(sequence, helper.make_sequence_type_proto(element)))
         graph = self.graph(nodes, self.r.choice(("g", "g", "g", "", "n\nl")), inputs, outputs, initializers)
-        # "ai.onnx" comes back as "", and the checker tells them apart in functions.
+        graph.sparse_initializer.extend(sparse)
+        # The checker tells "ai.onnx" and "" apart in functions.
         ours = "" if self.functions else self.r.choice(("", "ai.onnx"))
         opsets = [helper.make_opsetid(*pair) for pair in ((ours, self.opset), ("my.ops", 1), ("local", 1))]
+        self.r.shuffle(opsets)
+        if self.chance(20):
+            for opset in opsets:
+                if not opset.domain:
+                    opset.ClearField("domain")
         model = helper.make_model(
             graph, opset_imports=opsets, ir_version=10, functions=[f for f, _, _ in self.functions]
         )

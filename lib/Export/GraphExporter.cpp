@@ -359,6 +359,9 @@ LogicalResult GraphExporter::run() {
     claimed.insert(resultText(main, i, "onnx.name"));
   }
 
+  hasFused =
+      module.walk([](FusedAllReduceNormOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   findHelpers();
   GraphProto &graph = *model.mutable_graph();
   Scope scope = makeScope(&graph, fields);
@@ -642,7 +645,8 @@ StringRef GraphExporter::dimParamsOf(Value value) const {
   return text ? text.getValue() : StringRef();
 }
 
-void GraphExporter::declare(Value value, StringRef kind, Scope &scope) {
+void GraphExporter::declare(Value value, StringRef kind, Scope &scope,
+                            bool isNeeded) {
   StringRef name = nameOf(value);
   if (name.empty() || outputNames.count(value))
     return;
@@ -653,7 +657,8 @@ void GraphExporter::declare(Value value, StringRef kind, Scope &scope) {
         auto text = dyn_cast<StringAttr>(entry);
         return text && text.getValue() == kind;
       });
-    if (isDeclared == scope.exceptions.contains(name))
+    if (isDeclared == scope.exceptions.contains(name) &&
+        !(isNeeded && hasFused))
       return;
   }
   ValueInfoProto info;
@@ -776,7 +781,7 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
   if (auto fused = dyn_cast<FusedAllReduceNormOp>(op)) {
     nameResults(op, scope, "fused");
     for (Value result : op.getResults())
-      declare(result, "values", scope);
+      declare(result, "values", scope, /*isNeeded=*/true);
     return emitFused(fused, std::nullopt, scope);
   }
 
@@ -811,7 +816,7 @@ bool GraphExporter::emitOp(Operation &op, Scope &scope) {
   } else {
     return fail(op, "it has no ONNX form");
   }
-  declare(op.getResult(0), "values", scope);
+  declare(op.getResult(0), "values", scope, isa<AllReduceOp>(op));
   return true;
 }
 
@@ -964,7 +969,7 @@ bool GraphExporter::emitFunctionCall(const SourceFunctions::Call &call,
   }
   for (OpResult result : results)
     if (result)
-      declare(result, "values", scope);
+      declare(result, "values", scope, /*isNeeded=*/true);
   return true;
 }
 
@@ -1051,7 +1056,8 @@ bool GraphExporter::emitNode(Operation &op, Scope &scope) {
   if (!addExtras(op, node))
     return false;
   for (Value result : op.getResults())
-    declare(result, "values", scope);
+    declare(result, "values", scope,
+            /*isNeeded=*/isCustom && node.domain() != onnxDomain);
   return true;
 }
 
@@ -1397,6 +1403,25 @@ bool GraphExporter::emitFused(FusedAllReduceNormOp op,
   return true;
 }
 
+/// Before opset 16 no value of bfloat16 could leave an If.
+bool GraphExporter::isTooNarrow(Type type) const {
+  auto tensor = dyn_cast<TensorType>(type);
+  return opset < 16 && tensor && tensor.getElementType().isBF16();
+}
+
+void GraphExporter::addCast(GraphProto &graph, StringRef input,
+                            StringRef output, int64_t dataType, Scope &scope) {
+  NodeProto &node = *graph.add_node();
+  node.set_op_type("Cast");
+  node.set_name(freshNode("cast", scope));
+  node.add_input(input.str());
+  node.add_output(output.str());
+  AttributeProto &to = *node.add_attribute();
+  to.set_name("to");
+  to.set_type(AttributeProto::INT);
+  to.set_i(dataType);
+}
+
 /// What the names around a branch begin with: the first name it has.
 static std::string siteOf(Operation &op, StringRef firstResult) {
   return ("tandem/" + firstResult).str();
@@ -1424,7 +1449,7 @@ bool GraphExporter::emitBranch(Operation &op, Scope &scope) {
     bool isDone = emitFused(fused, maxTokens, scope);
     scope.site = site;
     for (Value result : op.getResults())
-      declare(result, "values", scope);
+      declare(result, "values", scope, /*isNeeded=*/true);
     return isDone;
   }
 
@@ -1439,8 +1464,15 @@ bool GraphExporter::emitBranch(Operation &op, Scope &scope) {
   node.set_op_type("If");
   node.set_name(freshNode("guard", site));
   node.add_input(nameOf(branch.getCondition()).str());
-  for (StringRef result : results)
-    node.add_output(result.str());
+  SmallVector<std::pair<Value, std::string>> narrow;
+  for (Value result : op.getResults()) {
+    std::string name = nameOf(result).str();
+    if (isTooNarrow(result.getType())) {
+      name = freshValue("wide", site);
+      narrow.push_back({result, name});
+    }
+    node.add_output(name);
+  }
   for (bool isThen : {true, false}) {
     AttributeProto &attribute = *node.add_attribute();
     attribute.set_name(isThen ? "then_branch" : "else_branch");
@@ -1457,6 +1489,8 @@ bool GraphExporter::emitBranch(Operation &op, Scope &scope) {
                         graph, results, inner))
       return false;
   }
+  for (auto &[result, name] : narrow)
+    addCast(*scope.graph, name, nameOf(result), TensorProto::BFLOAT16, site);
   for (Value result : op.getResults())
     declare(result, "values", scope);
   return true;
@@ -1481,10 +1515,18 @@ bool GraphExporter::emitBranchBody(Block &block, GraphProto &graph,
       output = freshValue("output", scope);
       node.add_output(output);
     }
+    bool isWide = isTooNarrow(value.getType());
+    if (isWide) {
+      std::string narrow = output;
+      output = freshValue("wide", scope);
+      addCast(graph, narrow, output, TensorProto::FLOAT, scope);
+    }
     written.insert(output);
     ValueInfoProto &info = *graph.add_output();
     info.set_name(output);
-    writeValueInfo(value, dimParamsOf(value), info);
+    if (writeValueInfo(value, dimParamsOf(value), info) && isWide)
+      info.mutable_type()->mutable_tensor_type()->set_elem_type(
+          TensorProto::FLOAT);
   }
   // Outputs are declared as such.
   dropValueInfo(graph, written);

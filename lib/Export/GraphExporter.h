@@ -92,6 +92,9 @@ private:
   bool emitBranch(Operation &op, Scope &scope);
   bool emitBranchBody(Block &block, GraphProto &graph,
                       ArrayRef<StringRef> names, Scope &outer);
+  bool isTooNarrow(Type type) const;
+  void addCast(GraphProto &graph, StringRef input, StringRef output,
+               int64_t dataType, Scope &scope);
   bool emitFused(FusedAllReduceNormOp op, std::optional<int64_t> maxTokens,
                  Scope &scope);
   bool emitCall(func::CallOp op, Scope &scope);
@@ -123,8 +126,12 @@ private:
   unsigned nextNumber(StringRef base);
   std::string fresh(StringRef hint, llvm::StringSet<> &used, Scope &scope);
   StringRef dimParamsOf(Value value) const;
-  /// Writes a value_info if the source had one.
-  void declare(Value value, StringRef kind, Scope &scope);
+  /// Writes a value_info if the source had one, or if `isNeeded`: of a node
+  /// that onnx's inference does not know, where fused ops are. (It says nothing
+  /// of a graph with an unknown op, but the fused ops, which have a body, are
+  /// known.)
+  void declare(Value value, StringRef kind, Scope &scope,
+               bool isNeeded = false);
   bool writeValueInfo(Value value, StringRef dimParams,
                       ::tandem_onnx::ValueInfoProto &info);
 
@@ -142,6 +149,7 @@ private:
   SymbolTable symbols;
   DictionaryAttr fields;
   int64_t opset = 0;
+  bool hasFused = false;
 
   llvm::BumpPtrAllocator allocator;
   llvm::StringSaver saver;

@@ -353,6 +353,7 @@ LogicalResult GraphExporter::run() {
   for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i) {
     reserved.insert(argText(main, i, "onnx.name"));
     claimed.insert(argText(main, i, "onnx.name"));
+    inputNames.insert(argText(main, i, "onnx.name"));
   }
   for (unsigned i = 0, e = main.getNumResults(); i != e; ++i) {
     reserved.insert(resultText(main, i, "onnx.name"));
@@ -374,8 +375,9 @@ LogicalResult GraphExporter::run() {
   for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
     Operation *definition = value.getDefiningOp();
     StringRef name = resultText(main, index, "onnx.name");
-    if (definition && !name.empty() && definition->getBlock() == &body &&
-        !isHelper(*definition) && !isa<func::CallOp>(definition) &&
+    if (definition && !name.empty() && !inputNames.contains(name) &&
+        definition->getBlock() == &body && !isHelper(*definition) &&
+        !isa<func::CallOp>(definition) &&
         !definition->hasAttr("tandem.initializer"))
       outputNames.try_emplace(value, name);
   }
@@ -483,7 +485,7 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
     ValueInfoProto &info = *graph.add_output();
     info.set_name(name);
     writeValueInfo(value, resultText(main, index, "onnx.dim_params"), info);
-    if (nameOf(value) == name)
+    if (nameOf(value) == name || inputNames.contains(name))
       continue;
     NodeProto &node = *graph.add_node();
     node.set_op_type("Identity");

@@ -158,6 +158,9 @@ private:
   llvm::DenseMap<Value, StringRef> argumentDims;
   /// Names that values of the main graph must get, as outputs of the model.
   llvm::DenseMap<Value, StringRef> outputNames;
+  /// Names of the model's inputs. An output that has such a name is that input,
+  /// even if it goes through the two versions of a function.
+  llvm::StringSet<> inputNames;
   /// All names in the module, and those that were given already.
   llvm::StringSet<> reserved, reservedNodes, claimed, claimedNodes;
   /// Names of the file's own values and nodes.

@@ -520,6 +520,12 @@ def compiled(rank, folder):
             near(torch.compile(model, backend=backend, dynamic=True)(x), model(x))
             tt.disable()
             assert group.counters()["fused"] == before + 4 * (way != "disable"), way
+        # As it is done for PyTorch 2.6.
+        torch._dynamo.reset()
+        before = group.counters()["fused"]
+        tt._compile._version = lambda: (2, 6)
+        near(tt.compile(model, fullgraph=True, dynamic=True)(x), model(x))
+        assert group.counters()["fused"] == before + 4
     # The library is missing: a warning, and the graph as it was.
     torch._dynamo.reset()
     from tandem import _capi, _libraries

@@ -11,7 +11,7 @@ the same values in the same order, and come back equal when they are read in
 again. A model that fails stays in FOLDER.
 
 usage: random_fused.py FUSION_OPT FOLDER [COUNT [SEED]]
-(15 models, or 1000 with TANDEM_TEST_FULL=1)
+(10 models, or 1000 with TANDEM_TEST_FULL=1)
 """
 
 import concurrent.futures
@@ -351,7 +351,7 @@ def main():
     # The tool may have an option of its own.
     folder, tool = pathlib.Path(sys.argv[2]), [sys.argv[1]]
     full = os.environ.get("TANDEM_TEST_FULL", "") not in ("", "0")
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 1000 if full else 15
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 1000 if full else 10
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         seeds = range(seed, seed + count)

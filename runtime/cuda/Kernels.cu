@@ -411,12 +411,11 @@ static cudaError_t loadSpreadKernel(const void *kernel,
     return error;
   if (!kernel)
     return cudaSuccess;
-  constexpr uint32_t mostWarps = 18;
   for (uint32_t spread = 2; spread <= maxSpread; spread *= 2) {
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(spread);
     config.blockDim =
-        dim3((static_cast<uint32_t>(ceilDiv(mostWarps, spread)) + 1) * 32);
+        dim3((static_cast<uint32_t>(ceilDiv(maxRowWarps, spread)) + 1) * 32);
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim.x = spread;

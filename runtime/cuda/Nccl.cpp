@@ -136,6 +136,7 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
   int gpu = 0;
   if (cudaError_t code = cudaGetDevice(&gpu))
     return cudaFailure(code, "asking for the current GPU");
+  made->gpu = gpu;
 
   // In a thread of its own, because it waits for the others for as long as they
   // like. (A communicator that doesn't block instead would start a thread for
@@ -143,6 +144,7 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
   auto making = std::make_shared<Making>();
   std::thread([making, api, id, rank, world, gpu] {
     (void)cudaSetDevice(gpu);
+    RelaxedCapture relaxed;
     NcclApi::Comm comm = nullptr;
     int code = api->commInitRank(&comm, world, id, rank);
     std::unique_lock<std::mutex> guard(making->mutex);
@@ -227,13 +229,13 @@ Error NcclComm::connect(int, Deadline deadline) {
 
 NcclComm::~NcclComm() {
   if (NcclApi::Comm mine = comm.exchange(nullptr))
-    release(mine);
+    release(mine, false);
   for (cudaEvent_t mark : marks)
     if (mark)
       (void)cudaEventDestroy(mark);
 }
 
-void NcclComm::release(NcclApi::Comm mine) {
+void NcclComm::release(NcclApi::Comm mine, bool mustEnd) {
   // Not destroyed: that would wait where a peer is gone or late.
   if (!captured.load()) {
     (void)api->commAbort(mine);
@@ -242,12 +244,15 @@ void NcclComm::release(NcclApi::Comm mine) {
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> released = done->get_future();
   try {
-    std::thread([api = api, mine, done] {
+    std::thread([api = api, gpu = gpu, mine, done] {
+      (void)cudaSetDevice(gpu);
+      RelaxedCapture relaxed;
       (void)api->commAbort(mine);
       done->set_value();
     }).detach();
   } catch (const std::system_error &) {
-    // No thread to be had: it stays until the process ends.
+    if (mustEnd)
+      (void)api->commAbort(mine);
     return;
   }
   (void)released.wait_for(std::chrono::seconds(1));
@@ -263,9 +268,13 @@ void NcclComm::abort() {
   gone.store(true, std::memory_order_release);
   // A thread that is enqueuing holds the lock; if it hangs there, aborting is
   // what gets it out.
-  std::unique_lock<std::timed_mutex> lock(busy, std::chrono::seconds(1));
-  if (NcclApi::Comm mine = comm.exchange(nullptr))
-    release(mine);
+  NcclApi::Comm mine;
+  {
+    std::unique_lock<std::timed_mutex> lock(busy, std::chrono::seconds(1));
+    mine = comm.exchange(nullptr);
+  }
+  if (mine)
+    release(mine, true);
 }
 
 /// Marks what was enqueued for the watchdog.

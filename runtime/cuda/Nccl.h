@@ -106,14 +106,16 @@ private:
   Error connect(int rank, Deadline deadline);
   Error enqueued(int code, const char *action, cudaStream_t stream);
   /// Waits for nobody, but for a second where a graph holds `mine`: NCCL gives
-  /// it up when the graph is gone, and not before.
-  void release(NcclApi::Comm mine);
+  /// it up when the graph is gone, and not before. Where there is no thread to
+  /// wait for that, `mustEnd` says whether this one does.
+  void release(NcclApi::Comm mine, bool mustEnd);
 
   /// Calls that the watchdog can have in sight at once; more go unwatched.
   static constexpr uint64_t numMarks = 64;
 
   std::shared_ptr<const NcclApi> api;
   const int world;
+  int gpu = 0;
   std::atomic<NcclApi::Comm> comm{nullptr};
   std::atomic<bool> gone{false};
   /// A call was captured into a graph.

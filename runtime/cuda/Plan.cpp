@@ -13,7 +13,6 @@
 using namespace tandem::cuda;
 
 static constexpr uint32_t vectorsPerPair = 60;
-static constexpr uint32_t maxWarps = 18;
 
 static uint32_t elementSize(int32_t dtype) { return dtype == 0 ? 4 : 2; }
 
@@ -48,7 +47,7 @@ RowShape tandem::cuda::rowShape(uint32_t vectors) {
   RowShape shape = {};
   shape.vectors = vectors;
   uint32_t slices = static_cast<uint32_t>(ceilDiv(vectors, vectorsPerPair));
-  shape.pairs = slices <= maxWarps ? 1 : slices <= 2 * maxWarps ? 2 : 4;
+  shape.pairs = slices <= maxRowWarps ? 1 : slices <= 2 * maxRowWarps ? 2 : 4;
   shape.warps = static_cast<uint32_t>(ceilDiv(slices, shape.pairs));
   // A whole slice fills 8 lines; the rest goes 7 vectors to a line, unless it
   // is too long for that.
@@ -114,18 +113,16 @@ static bool fits(const Layout &layout, const Plan &plan, Protocol protocol) {
 }
 
 /// Plan::spread, as it was measured (docs/cuda.md). All blocks have to be
-/// resident.
+/// resident; beside another group, whose blocks may leave places but no cluster
+/// of them, that isn't known.
 static uint32_t spreadOf(const Facts &facts, const CallShape &call,
                          const Plan &plan) {
   constexpr uint32_t blocks = 4;
-  uint64_t most = facts.clusterBlocks;
-  if (facts.maxBlocks && most > facts.maxBlocks)
-    most = facts.maxBlocks;
-  if (plan.shape.pairs != 1 || uint64_t(plan.rows) * blocks > most)
+  if (plan.shape.pairs != 1 || facts.maxBlocks ||
+      uint64_t(plan.rows) * blocks > facts.clusterBlocks)
     return 0;
-  bool sandwich =
-      call.variant & variantOf(false, false, true, false, 0, 0, 0, 0);
-  bool wide = call.dtype != 0 && (call.variant >> 8 & 15) == 0;
+  bool sandwich = hasPreNorm(call.variant);
+  bool wide = call.dtype != 0 && gammaTypeOf(call.variant) == 0;
   uint32_t warps = sandwich ? wide ? 4 : 10 : 13;
   uint32_t rows = sandwich ? facts.multiprocessors / blocks : 24;
   return plan.shape.warps >= warps && plan.rows <= rows ? blocks : 0;

@@ -36,6 +36,8 @@ struct Tuning {
 /// worlds. `bulkCopies` as in Facts.
 Tuning defaultTuning(uint32_t world, bool bulkCopies);
 
+/// Warps of a block that hold a row, at most.
+constexpr uint32_t maxRowWarps = 18;
 /// Blocks of a cluster that a row may be spread over, at most.
 constexpr uint32_t maxSpread = 8;
 
@@ -117,6 +119,11 @@ constexpr uint32_t variantOf(bool bias, bool residual, bool pre, bool norm,
          uint32_t(norm) << 3 | uint32_t(rounding & 1) << 4 |
          uint32_t(preRounding & 1) << 5 | uint32_t(gammaType & 15) << 8 |
          uint32_t(preGammaType & 15) << 12;
+}
+
+constexpr bool hasPreNorm(uint32_t variant) { return variant >> 2 & 1; }
+constexpr int32_t gammaTypeOf(uint32_t variant) {
+  return static_cast<int32_t>(variant >> 8 & 15);
 }
 
 struct Plan {

@@ -183,9 +183,8 @@ TEST(CudaPlan, FewRowsAreSpread) {
   EXPECT_EQ(planCall(facts, call, plan), nullptr);
   EXPECT_EQ(plan.spread, 0u);
   // All of a row's blocks have to be resident.
-  facts.maxBlocks = 7;
-  EXPECT_EQ(spreadOf(1, 7168), 4u);
-  EXPECT_EQ(spreadOf(2, 7168), 0u);
+  facts.maxBlocks = 60;
+  EXPECT_EQ(spreadOf(1, 7168), 0u) << "another group may leave no cluster free";
   facts.maxBlocks = 0;
   facts.clusterBlocks = 100;
   EXPECT_EQ(spreadOf(25, 7168), 4u);

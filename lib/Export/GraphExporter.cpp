@@ -834,22 +834,26 @@ void GraphExporter::orderAttributes(NodeProto &node, ArrayAttr own) {
       key += "::" + node.overload();
     own = attributeOrders.lookup(key);
   }
-  auto placeOf = [&](const AttributeProto *attribute) {
-    size_t place = 0;
-    if (own)
-      for (Attribute name : own) {
-        auto text = dyn_cast<StringAttr>(name);
-        if (text && text.getValue() == attribute->name())
-          break;
-        ++place;
-      }
-    return place;
+  llvm::StringMap<size_t> places;
+  if (own)
+    for (auto [place, name] : llvm::enumerate(own))
+      if (auto text = dyn_cast<StringAttr>(name))
+        places.try_emplace(text.getValue(), place);
+  size_t last = own ? own.size() : 0;
+  auto placeOf = [&](const AttributeProto &attribute) {
+    auto place = places.find(attribute.name());
+    return place == places.end() ? last : place->second;
   };
-  llvm::sort(attributes.pointer_begin(), attributes.pointer_end(),
-             [&](const AttributeProto *a, const AttributeProto *b) {
-               size_t first = placeOf(a), second = placeOf(b);
-               return first != second ? first < second : a->name() < b->name();
-             });
+  using Entry = std::pair<size_t, AttributeProto *>;
+  SmallVector<Entry> sorted;
+  for (AttributeProto &attribute : attributes)
+    sorted.emplace_back(placeOf(attribute), &attribute);
+  llvm::sort(sorted, [](const Entry &a, const Entry &b) {
+    return a.first != b.first ? a.first < b.first
+                              : a.second->name() < b.second->name();
+  });
+  llvm::transform(sorted, attributes.pointer_begin(),
+                  [](const Entry &entry) { return entry.second; });
 }
 
 bool GraphExporter::addExtras(Operation &op, NodeProto &node) {
@@ -868,21 +872,23 @@ StringRef GraphExporter::findName(StringRef name, Block *block, bool isGiven) {
   while (block) {
     auto [entry, isNew] = blockNames.try_emplace(block);
     BlockNames &known = entry->second;
-    if (isNew)
+    if (isNew) {
+      for (BlockArgument argument : block->getArguments())
+        known.arguments.insert(nameOf(argument));
       for (Operation &op : *block)
         if (auto list = op.getAttrOfType<ArrayAttr>("tandem.outputs"))
           for (auto [result, given] : llvm::zip(op.getResults(), list))
             if (auto text = dyn_cast<StringAttr>(given))
               (hasGivenNames(&op) ? known.given : known.others)
                   .try_emplace(text.getValue(), result);
+    }
     for (auto *values : {isGiven ? &known.given : &known.others,
                          isGiven ? &known.others : &known.given})
       if (auto found = values->find(name); found != values->end())
         if (StringRef result = nameOf(found->second); !result.empty())
           return result;
-    for (BlockArgument argument : block->getArguments())
-      if (nameOf(argument) == name)
-        return name;
+    if (known.arguments.contains(name))
+      return name;
     Operation *parent = block->getParentOp();
     block =
         isa_and_nonnull<func::FuncOp>(parent) ? nullptr : parent->getBlock();
@@ -1549,9 +1555,13 @@ bool GraphExporter::emitCall(func::CallOp op, Scope &scope) {
   Scope inner = scope;
   inner.isStrict = true;
   // Values of an earlier copy have names already.
+  blockNames.erase(&body);
   body.walk([&](Operation *nested) {
     for (Value result : nested->getResults())
       names.erase(result);
+    for (Region &region : nested->getRegions())
+      for (Block &block : region)
+        blockNames.erase(&block);
   });
   bool isDone = emitBlock(body, inner);
   activeCalls.pop_back();

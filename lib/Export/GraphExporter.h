@@ -174,6 +174,8 @@ private:
   /// The values of a block by the source's names. Made where it is needed.
   struct BlockNames {
     llvm::StringMap<Value> given, others;
+    /// The names that the block's arguments have.
+    llvm::StringSet<> arguments;
   };
   llvm::DenseMap<Block *, BlockNames> blockNames;
 

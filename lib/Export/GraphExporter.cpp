@@ -139,8 +139,16 @@ LogicalResult GraphExporter::checkOps() {
     }
     return WalkResult::advance();
   });
-  if (bad.empty())
+  if (bad.empty()) {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() &&
+          (function.front().empty() ||
+           !isa<func::ReturnOp>(function.front().back())))
+        return emitError(function.getLoc())
+               << "function @" << function.getSymName()
+               << " does not end in func.return";
     return success();
+  }
   InFlightDiagnostic diagnostic = emitError(module.getLoc());
   diagnostic << "the module has ops without an ONNX form:";
   const char *separator = " ";
@@ -166,7 +174,7 @@ static StringRef textOf(DictionaryAttr entries, StringRef name) {
   return text ? text.getValue() : StringRef();
 }
 
-void GraphExporter::writeModelFields() {
+LogicalResult GraphExporter::writeModelFields() {
   auto text = [&](StringRef name) { return textOf(fields, name); };
   auto set = [&](StringRef name, auto &&setter) {
     if (auto value = fields.getAs<StringAttr>(name))
@@ -189,12 +197,12 @@ void GraphExporter::writeModelFields() {
 
   ::tandem_onnx::ModelProto extra;
   if (StringRef bytes = text("extra");
-      extra.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    model.mutable_training_info()->Swap(extra.mutable_training_info());
-    model.mutable_configuration()->Swap(extra.mutable_configuration());
-  } else {
-    extra.Clear();
-  }
+      !extra.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return emitError(module.getLoc())
+           << "'extra' in the attribute 'tandem.onnx' is not part of a "
+              "serialized model";
+  model.mutable_training_info()->Swap(extra.mutable_training_info());
+  model.mutable_configuration()->Swap(extra.mutable_configuration());
   usualExtra = text("node_extra").str();
   if (auto orders = fields.getAs<DictionaryAttr>("attribute_orders"))
     for (NamedAttribute entry : orders)
@@ -230,6 +238,7 @@ void GraphExporter::writeModelFields() {
     added->set_key("tandem.signature");
     added->set_value(lines);
   }
+  return success();
 }
 
 void GraphExporter::writeOpsets(const ::tandem_onnx::ModelProto &extra) {
@@ -315,9 +324,9 @@ static StringRef addKeptValues(DictionaryAttr entries, StringRef extraName,
 }
 
 LogicalResult GraphExporter::run() {
-  if (failed(findFunction()) || failed(checkOps()))
+  if (failed(findFunction()) || failed(checkOps()) ||
+      failed(writeModelFields()))
     return failure();
-  writeModelFields();
   converter.setDimNames(fields.getAs<DictionaryAttr>("dim_names"));
   tandemOps = std::make_unique<TandemOpWriter>(module, model, converter, opset);
   for (const auto &function : functions.getFunctions())
@@ -351,13 +360,14 @@ LogicalResult GraphExporter::run() {
       givenNodes.insert(call.name);
   }
   for (unsigned i = 0, e = main.getNumArguments(); i != e; ++i) {
-    reserved.insert(argText(main, i, "onnx.name"));
-    claimed.insert(argText(main, i, "onnx.name"));
-    inputNames.insert(argText(main, i, "onnx.name"));
+    StringRef name = argText(main, i, "onnx.name");
+    reserved.insert(name);
+    mayClash |= !claimed.insert(name).second;
+    inputNames.insert(name);
   }
   for (unsigned i = 0, e = main.getNumResults(); i != e; ++i) {
     reserved.insert(resultText(main, i, "onnx.name"));
-    claimed.insert(resultText(main, i, "onnx.name"));
+    mayClash |= !claimed.insert(resultText(main, i, "onnx.name")).second;
   }
 
   hasFused =
@@ -369,9 +379,7 @@ LogicalResult GraphExporter::run() {
   scope.ownsInitializers = true;
   scope.site = "tandem";
   Block &body = main.getBody().front();
-  auto terminator = dyn_cast<func::ReturnOp>(body.back());
-  if (!terminator)
-    return emitError(main.getLoc()) << "does not end in func.return";
+  auto terminator = cast<func::ReturnOp>(body.back());
   for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
     Operation *definition = value.getDefiningOp();
     StringRef name = resultText(main, index, "onnx.name");
@@ -381,9 +389,9 @@ LogicalResult GraphExporter::run() {
         !definition->hasAttr("tandem.initializer"))
       outputNames.try_emplace(value, name);
   }
-  if (!writeInputs(scope) || !emitBlock(body, scope))
+  if (!writeInputs(scope) || !emitBlock(body, scope) ||
+      !writeOutputs(scope, terminator) || failed(checkNames()))
     return failure();
-  writeOutputs(scope, terminator);
   orderByName(fields, "initializer_order", initializers.begin(),
               initializers.end(), [](const Initializer &initializer) {
                 return StringRef(initializer.proto.name());
@@ -477,7 +485,37 @@ bool GraphExporter::writeInputs(Scope &scope) {
   return true;
 }
 
-void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
+/// The block argument that `value` is, if it is one whatever versions of a
+/// function it goes through.
+Value GraphExporter::findArgument(Value value) const {
+  while (true) {
+    auto result = dyn_cast<OpResult>(value);
+    if (!result)
+      return value;
+    Operation *op = result.getOwner();
+    unsigned index = result.getResultNumber();
+    if (isa<tensor::CastOp>(op)) {
+      value = op->getOperand(0);
+    } else if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      Block &body = callee.getBody().front();
+      auto argument = dyn_cast_if_present<BlockArgument>(
+          findArgument(body.back().getOperand(index)));
+      if (!argument || argument.getOwner() != &body)
+        return {};
+      value = call.getOperand(argument.getArgNumber());
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      Value argument = findArgument(branch.thenYield().getOperand(index));
+      return argument == findArgument(branch.elseYield().getOperand(index))
+                 ? argument
+                 : Value();
+    } else {
+      return {};
+    }
+  }
+}
+
+bool GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
   GraphProto &graph = *scope.graph;
   for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
     StringRef given = resultText(main, index, "onnx.name");
@@ -485,7 +523,17 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
     ValueInfoProto &info = *graph.add_output();
     info.set_name(name);
     writeValueInfo(value, resultText(main, index, "onnx.dim_params"), info);
-    if (nameOf(value) == name || inputNames.contains(name))
+    if (inputNames.contains(name)) {
+      auto argument = dyn_cast_if_present<BlockArgument>(findArgument(value));
+      if (!argument || nameOf(argument) != name) {
+        emitError(main.getLoc())
+            << "output '" << name
+            << "' has the name of an input, but is another value";
+        return false;
+      }
+      continue;
+    }
+    if (nameOf(value) == name)
       continue;
     NodeProto &node = *graph.add_node();
     node.set_op_type("Identity");
@@ -495,7 +543,7 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
   }
   // Before IR version 4, initializers had to be inputs, too.
   if (model.ir_version() >= 4)
-    return;
+    return true;
   llvm::StringMap<ValueInfoProto> inputs;
   SmallVector<StringRef> order;
   auto add = [&](StringRef name, ValueInfoProto &&info) {
@@ -531,11 +579,60 @@ void GraphExporter::writeOutputs(Scope &scope, func::ReturnOp terminator) {
         write(text.getValue());
   for (StringRef name : order)
     write(name);
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
 // Names and types
 //===----------------------------------------------------------------------===//
+
+/// A name that stands for two values of `graph`, or of a graph in it; "" if
+/// there is none. `constants` are initializers of `graph` beside its own.
+static StringRef findClash(const tandem_onnx::GraphProto &graph,
+                           ArrayRef<StringRef> constants) {
+  llvm::StringSet<> inputs, others;
+  for (const ValueInfoProto &input : graph.input())
+    if (!inputs.insert(input.name()).second)
+      return input.name();
+  auto add = [&](StringRef name) { return others.insert(name).second; };
+  // Constants may be the inputs' defaults.
+  for (StringRef name : constants)
+    if (!add(name))
+      return name;
+  for (const TensorProto &tensor : graph.initializer())
+    if (!add(tensor.name()))
+      return tensor.name();
+  for (const auto &tensor : graph.sparse_initializer())
+    if (!add(tensor.values().name()))
+      return tensor.values().name();
+  for (const auto &node : graph.node()) {
+    for (const std::string &output : node.output())
+      if (!output.empty() && (inputs.contains(output) || !add(output)))
+        return output;
+    for (const AttributeProto &attribute : node.attribute()) {
+      if (attribute.has_g())
+        if (StringRef name = findClash(attribute.g(), {}); !name.empty())
+          return name;
+      for (const auto &body : attribute.graphs())
+        if (StringRef name = findClash(body, {}); !name.empty())
+          return name;
+    }
+  }
+  return {};
+}
+
+LogicalResult GraphExporter::checkNames() {
+  if (!mayClash)
+    return success();
+  SmallVector<StringRef> constants;
+  for (const Initializer &initializer : initializers)
+    constants.push_back(initializer.proto.name());
+  StringRef name = findClash(model.graph(), constants);
+  if (name.empty())
+    return success();
+  return emitError(main.getLoc())
+         << "two values of one graph have the name '" << name << "'";
+}
 
 unsigned GraphExporter::nextNumber(StringRef base) {
   return 2 + numbers[base]++;
@@ -572,8 +669,10 @@ std::string GraphExporter::claim(StringRef name, Scope &scope, bool isGiven) {
   // In graphs beside each other the same name may stand for two values.
   bool isFree =
       (isGiven || !givenNames.contains(name)) && claimed.insert(name).second;
-  if (isFree || (isGiven && !scope.isStrict))
+  if (isFree || (isGiven && !scope.isStrict)) {
+    mayClash |= !isFree;
     return name.str();
+  }
   std::string changed;
   for (;;) {
     changed = (name + "_" + Twine(nextNumber(name))).str();
@@ -1167,6 +1266,8 @@ bool GraphExporter::emitInitializer(Operation &op, Scope &scope) {
                                : claim(name, scope, hasGivenNames(&op)));
   std::string error;
   bool isInBody = scope.ownsInitializers && scope.graph != &model.graph();
+  if (!isInBody && inputNames.contains(nameOf(result)))
+    return fail(op, "'" + nameOf(result) + "' is the name of an input, too");
   if (sparse) {
     GraphProto &graph = isInBody ? *scope.graph : *model.mutable_graph();
     auto &tensor = *graph.add_sparse_initializer();

@@ -65,10 +65,13 @@ private:
 
   LogicalResult findFunction();
   LogicalResult checkOps();
-  void writeModelFields();
+  LogicalResult writeModelFields();
   void writeOpsets(const ::tandem_onnx::ModelProto &extra);
   bool writeInputs(Scope &scope);
-  void writeOutputs(Scope &scope, func::ReturnOp terminator);
+  /// Reports a name that two values of one graph have.
+  LogicalResult checkNames();
+  Value findArgument(Value value) const;
+  bool writeOutputs(Scope &scope, func::ReturnOp terminator);
   Scope makeScope(GraphProto *graph, DictionaryAttr fields);
 
   bool emitBlock(Block &block, Scope &scope);
@@ -163,6 +166,8 @@ private:
   llvm::StringSet<> inputNames;
   /// All names in the module, and those that were given already.
   llvm::StringSet<> reserved, reservedNodes, claimed, claimedNodes;
+  /// Whether a name was given again.
+  bool mayClash = false;
   /// Names of the file's own values and nodes.
   llvm::StringSet<> givenNames, givenNodes;
   /// The last number that was put behind a name.

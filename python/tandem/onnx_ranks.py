@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import pathlib
 import queue
+import re
 import sys
 import time
 import traceback
@@ -36,7 +37,8 @@ class RankResult:
 class Job:
     """What one rank does."""
 
-    #: The model's path, or its bytes with the folder of its external data.
+    #: The model's path, or its bytes with the folder of its external data; "" if it
+    #: has none.
     model: str | bytes
     folder: str
     feeds: list[Arrays]
@@ -88,6 +90,15 @@ def cuda_provider(rank: int) -> tuple[str, dict[str, str]]:
     return name, {"device_id": str(gpu), "use_tf32": "0"}
 
 
+def _check_external_data(version: str) -> None:
+    """Whether ONNX Runtime finds the external data of a model that it gets as bytes."""
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (1, 21):
+        raise RankFailure(
+            f"the model has external data, which needs ONNX Runtime 1.21 or newer here, "
+            f"and this is {version}"
+        )
+
+
 def _run(job: Job) -> RankResult:
     import onnxruntime
 
@@ -99,7 +110,8 @@ def _run(job: Job) -> RankResult:
     options.log_severity_level = 3
     # Ranks share the machine.
     options.intra_op_num_threads = max(1, (os.cpu_count() or 1) // job.world)
-    if isinstance(job.model, bytes):
+    if isinstance(job.model, bytes) and job.folder:
+        _check_external_data(onnxruntime.__version__)
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", job.folder
         )

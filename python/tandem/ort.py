@@ -13,6 +13,7 @@ Sessions of all ranks, each in a process of its own, then run together.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import uuid
 from ctypes import c_char_p, c_int
@@ -26,10 +27,12 @@ LIBRARY = "libtandem_onnxruntime.so"
 
 class Ranks:
     """What belongs to one session: its communicator and workspace, which are made
-    at the first collective of the first run."""
+    at the first collective of the first run. After ``close`` it can only be closed
+    again."""
 
     def __init__(self, identity: str) -> None:
         self._id = identity
+        self._closed = False
         self._library = _libraries.load(LIBRARY)
         self._library.tandem_onnxruntime_counters.argtypes = [
             c_char_p,
@@ -44,10 +47,15 @@ class Ranks:
         self._library.tandem_onnxruntime_close.argtypes = [c_char_p]
         self._library.tandem_onnxruntime_close.restype = c_int
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("these ranks are closed")
+
     def counters(self) -> dict[str, int]:
         """How often the runtime took which path: ``fused`` counts our kernel's
         calls, ``fallback`` its calls that were not fused. Zeros before the first
         collective."""
+        self._check_open()
         counters = _Counters(ctypes.sizeof(_Counters))
         self._library.tandem_onnxruntime_counters(
             self._id.encode(), ctypes.byref(counters)
@@ -59,6 +67,7 @@ class Ranks:
         """Raises ``tandem.runtime.RuntimeFailure`` if the group has failed. On GPUs a
         run only launches its collectives, so that one which fails there is an error of
         the next run's, or of this call's after the run that it was in."""
+        self._check_open()
         failure = _error()
         status = self._library.tandem_onnxruntime_failure(
             self._id.encode(), ctypes.byref(failure)
@@ -66,12 +75,24 @@ class Ranks:
         _check(status, failure)
 
     def close(self) -> None:
-        """Leaves the group. Raises ValueError if the session has not ended."""
+        """Leaves the group. Raises ValueError if the session has not ended. A session
+        that is made of the same options afterwards is an error."""
         if self._library.tandem_onnxruntime_close(self._id.encode()) == 2:
             raise ValueError(
                 "the session of these ranks has not ended: something still refers to it, "
                 "as what get_inputs() and get_outputs() give does"
             )
+        self._closed = True
+
+
+def _default_rendezvous() -> str:
+    """A name that the ranks of a job have in common, and no other job on the machine
+    as long as its launcher tells them apart."""
+    job = [os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RUN_ID")]
+    if not any(job):
+        return "onnxruntime"
+    # Run ids may be longer than names.
+    return "onnxruntime-" + hashlib.sha256("\0".join(job).encode()).hexdigest()[:16]
 
 
 def register(
@@ -88,8 +109,10 @@ def register(
     """Gives an ``onnxruntime.SessionOptions`` our ops.
 
     ``rank`` and ``world`` default to RANK and WORLD_SIZE of the environment, as
-    torchrun sets them, and then to one rank; ``rendezvous`` to
-    TANDEM_RENDEZVOUS. ``max_tokens`` is the room of the workspace, ``token_limit``
+    torchrun sets them, and then to one rank; ``rendezvous`` to TANDEM_RENDEZVOUS, and
+    then to a name made of MASTER_PORT and TORCHELASTIC_RUN_ID. Where neither is set,
+    all jobs on the machine have the same, so that a second one must give another.
+    ``max_tokens`` is the room of the workspace, ``token_limit``
     the count above which nothing is fused (-1: the room). ``signature`` is
     compared across the ranks. One call for one session.
     """
@@ -103,7 +126,7 @@ def register(
         "world": world,
         "rendezvous": rendezvous
         or os.environ.get("TANDEM_RENDEZVOUS", "")
-        or (f"ort-{identity}" if world == 1 else "onnxruntime"),
+        or (f"ort-{identity}" if world == 1 else _default_rendezvous()),
         "max_tokens": max_tokens,
         "token_limit": token_limit,
         "timeout_ms": timeout_ms,

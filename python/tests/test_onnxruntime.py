@@ -217,6 +217,65 @@ def test_close_comes_after_the_session():
     del value
     ranks.close()
     ranks.close()
+    # The ops are still the options'.
+    options.log_severity_level = 4
+    with pytest.raises(Exception, match="AllReduce: the ranks of this session are closed"):
+        onnxruntime.InferenceSession(helper_model([node]), options)
+
+
+def test_close_comes_before_a_session():
+    node = onnx.helper.make_node("AllReduce", ["x"], ["y"], domain="com.microsoft")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ranks = ort.register(options)
+    ranks.close()
+    with pytest.raises(Exception, match="AllReduce: the ranks of this session are closed"):
+        onnxruntime.InferenceSession(helper_model([node]), options)
+    for call in (ranks.check, ranks.counters):
+        with pytest.raises(ValueError, match="these ranks are closed"):
+            call()
+
+
+def test_jobs_have_rendezvous_of_their_own(monkeypatch):
+    names = []
+    for port, run in [("", ""), ("29500", ""), ("29501", ""), ("29500", "a" * 500), ("29500", "b")]:
+        monkeypatch.setenv("MASTER_PORT", port)
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", run)
+        names.append(ort._default_rendezvous())
+        assert names[-1] == ort._default_rendezvous() and len(names[-1]) < 64
+    assert names[0] == "onnxruntime" and len(set(names)) == len(names)
+
+
+def external_model(folder):
+    """x + w, with w in a file of its own; the model's bytes."""
+    weight = onnx.numpy_helper.from_array(numpy.arange(64, dtype="f4"), "w")
+    model = onnx.load_from_string(helper_model([onnx.helper.make_node("Add", ["x", "w"], ["y"])]))
+    model.graph.initializer.append(weight)
+    onnx.save(
+        model, folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    return onnx.load(folder / "m.onnx", load_external_data=False)
+
+
+def test_external_data(tmp_path, monkeypatch):
+    from tandem.commands.check import folder_of
+
+    model = external_model(tmp_path)
+    assert folder_of(model, str(tmp_path / "m.onnx")) == str(tmp_path)
+    plain = onnx.load_from_string(helper_model([onnx.helper.make_node("Neg", ["x"], ["y"])]))
+    assert folder_of(plain, str(tmp_path / "m.onnx")) == ""
+    job = onnx_ranks.Job(
+        model.SerializeToString(), str(tmp_path), [{"x": numpy.zeros((1, 64), "f4")}],
+        0, 1, "external", 8, -1, 1000, "", "cpu",
+    )  # fmt: skip
+    (outputs,) = onnx_ranks._run(job).outputs
+    assert (outputs["y"] == numpy.arange(64, dtype="f4")).all()
+    monkeypatch.setattr(onnxruntime, "__version__", "1.20.1")
+    with pytest.raises(RankFailure, match="needs ONNX Runtime 1.21 or newer here, and this is 1.20.1"):
+        onnx_ranks._run(job)
+    # Others have no need of it.
+    job.model, job.folder = plain.SerializeToString(), ""
+    onnx_ranks._run(job)
 
 
 def test_groups_must_fit(fused_models, tmp_path):
@@ -292,8 +351,10 @@ class FakeOnnxRuntime:
     """ONNX Runtime's C API, as far as registering and making kernels goes: a CUDA
     provider on a machine that need not have one."""
 
-    def __init__(self, version):
-        self.ops, self.error, self.domains = [], "", []
+    def __init__(self, version, identity="", fails=None):
+        """`fails`: the place of an entry, and the number of its call that fails."""
+        self.ops, self.error, self.domains, self.added, self.released = [], "", [], [], []
+        self.fails, self.calls = fails, {}
         pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
         out = ctypes.POINTER(pointer)
 
@@ -305,22 +366,36 @@ class FakeOnnxRuntime:
             self.error = message.decode()
             return 1
 
+        def give_text(options, key, text, size):
+            if text:
+                ctypes.memmove(text, identity.encode() + b"\0", len(identity) + 1)
+            size[0] = len(identity) + 1
+
+        def has_entry(options, key, has):
+            has[0] = int(bool(identity) and key == b"tandem.id")
+
         entries = {
             0: ((ctypes.c_int, ctypes.c_char_p), make_status),
             26: ((ctypes.c_char_p, out), make_domain),
             27: ((pointer, pointer), lambda d, op: self.ops.append((self.domains[d - 1], op))),
-            28: ((pointer, pointer), lambda options, domain: None),
+            28: ((pointer, pointer), lambda options, domain: self.added.append(domain)),
+            101: ((pointer,), self.released.append),
             # The CUDA provider's GPU, by its allocator.
             72: ((pointer, number), lambda memory, device: device.__setitem__(0, 0)),
             77: ((pointer, out), lambda allocator, memory: memory.__setitem__(0, 1)),
             132: ((pointer,), lambda allocator: None),
-            237: ((pointer, ctypes.c_char_p, number), lambda options, key, has: has.__setitem__(0, 0)),
+            237: ((pointer, ctypes.c_char_p, number), has_entry),
+            238: (
+                (pointer, ctypes.c_char_p, pointer, ctypes.POINTER(ctypes.c_size_t)),
+                give_text,
+            ),
             278: ((pointer, ctypes.c_int, out), lambda info, kind, allocator: allocator.__setitem__(0, 1)),
         }
         self.kept = []
         self.table = (pointer * 300)()
         for place, (arguments, function) in entries.items():
-            self.table[place] = self.keep(ctypes.CFUNCTYPE(pointer, *arguments)(function))
+            counted = self.count(place, function)
+            self.table[place] = self.keep(ctypes.CFUNCTYPE(pointer, *arguments)(counted))
         text = ctypes.create_string_buffer(version.encode())
         self.base = (pointer * 2)(
             self.keep(ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(lambda v: ctypes.addressof(self.table))),
@@ -328,7 +403,16 @@ class FakeOnnxRuntime:
         )
         self.library = ctypes.CDLL(str(BUILD / "runtime/libtandem_onnxruntime.so"))
         self.library.RegisterCustomOps.restype = pointer
-        assert not self.library.RegisterCustomOps(None, self.base)
+        self.status = self.library.RegisterCustomOps(None, self.base)
+        assert fails or not self.status, self.error
+
+    def count(self, place, function):
+        def call(*arguments):
+            self.calls[place] = self.calls.get(place, 0) + 1
+            failed = (place, self.calls[place]) == self.fails
+            return 2 if failed else function(*arguments)
+
+        return call
 
     def keep(self, function):
         self.kept.append(function)
@@ -364,7 +448,7 @@ def runtime_has_cuda():
     return True
 
 
-@pytest.mark.parametrize("version", ["1.17.3", "1.32.0"])
+@pytest.mark.parametrize("version", ["1.17.3", "1.32.0", "2.1.0"])
 def test_ops_are_registered_for_both_providers(version):
     """But the limit, whose result the host needs; and from the version on that says
     which GPU a kernel is on."""
@@ -374,6 +458,39 @@ def test_ops_are_registered_for_both_providers(version):
     for (domain, name), providers in found.items():
         limit = name.startswith("TokenLimit")
         assert providers == (["CPU"] if limit else expected * 3), (domain, name)
+
+
+@pytest.mark.parametrize("place, call", [(26, 2), (27, 40), (28, 1), (28, 3)])
+def test_a_registration_that_fails_leaves_nothing(place, call):
+    """Making a domain, adding an op to it, and it to the options: the id is free, and
+    the domains that the options haven't are released."""
+    fake = FakeOnnxRuntime("1.32.0", "mine", (place, call))
+    assert fake.status == 2
+    made = list(range(1, len(fake.domains) + 1))
+    assert fake.added == made[: call - 1 if place == 28 else 0]
+    assert sorted(fake.added + fake.released) == made
+    assert fake.library.tandem_onnxruntime_close(b"mine") == 1
+    again = FakeOnnxRuntime("1.32.0", "mine")
+    assert again.released == [] and again.added
+    # The options of the one that failed may still have ops of its.
+    if fake.added:
+        assert fake.make_kernel(b"AllReduce", b"CPU") == ""
+    # An id that is another session's: the status is the only thing made.
+    taken = FakeOnnxRuntime("1.32.0", "mine", (0, 1))
+    assert taken.status == 2 and taken.domains == []
+    assert again.library.tandem_onnxruntime_close(b"mine") == 0
+    error = again.make_kernel(b"AllReduce", b"CPU")
+    assert error == "AllReduce: the ranks of this session are closed"
+
+
+def test_sessions_that_are_not_there():
+    library = FakeOnnxRuntime("1.32.0").library
+    failure = runtime._error()
+    assert library.tandem_onnxruntime_failure(b"nobody", ctypes.byref(failure)) == 1
+    assert failure.message == b"there is no session 'nobody'"
+    counters = runtime._Counters(ctypes.sizeof(runtime._Counters))
+    assert library.tandem_onnxruntime_counters(b"nobody", ctypes.byref(counters)) == 1
+    assert library.tandem_onnxruntime_close(b"nobody") == 1
 
 
 def test_collectives_of_a_session_run_on_one_device():

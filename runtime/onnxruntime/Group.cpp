@@ -10,10 +10,17 @@
 
 using namespace tandem::ort;
 
-Group::~Group() {
+static const char *const kClosed = "the ranks of this session are closed";
+
+void Group::close() {
+  std::lock_guard<std::mutex> lock(mutex);
+  closed = true;
   tandem_workspace_destroy(workspace);
   tandem_comm_destroy(comm);
   tandem_context_destroy(context);
+  workspace = nullptr;
+  comm = nullptr;
+  context = nullptr;
 }
 
 static std::string print(tandem_status status, const tandem_error &why) {
@@ -38,6 +45,10 @@ tandem_status Group::open(tandem_error &why) {
 
 bool Group::place(int32_t gpu, std::string &error) {
   std::lock_guard<std::mutex> lock(mutex);
+  if (closed) {
+    error = kClosed;
+    return false;
+  }
   if (placed && gpu != where) {
     error = "it runs on " + nameOf(gpu);
     error += ", and other collectives of this session on " + nameOf(where);
@@ -59,6 +70,10 @@ bool Group::place(int32_t gpu, std::string &error) {
 tandem_workspace *Group::get(int64_t hidden, tandem_dtype dtype,
                              std::string &error) {
   std::lock_guard<std::mutex> lock(mutex);
+  if (closed) {
+    error = kClosed;
+    return nullptr;
+  }
   if (workspace)
     return workspace;
   tandem_error why = TANDEM_ERROR_INIT;

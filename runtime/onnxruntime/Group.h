@@ -35,7 +35,7 @@ struct GroupOptions {
 class Group {
 public:
   explicit Group(GroupOptions options) : options(std::move(options)) {}
-  ~Group();
+  ~Group() { close(); }
   Group(const Group &) = delete;
 
   /// Where a session's collectives run: the host, or the GPU of this index.
@@ -48,6 +48,9 @@ public:
   /// The workspace; null, with `error` set, if it can't be had. Collective at
   /// the first call.
   tandem_workspace *get(int64_t hidden, tandem_dtype dtype, std::string &error);
+
+  /// Leaves: from now on place and get fail. Nobody may be in a collective.
+  void close();
 
   /// False while there is no workspace.
   bool getCounters(tandem_counters &counters);
@@ -74,6 +77,7 @@ private:
   std::mutex mutex;
   std::atomic<int> numKernels{0};
   bool placed = false;
+  bool closed = false;
   int32_t where = kHost;
   tandem_context *context = nullptr;
   tandem_comm *comm = nullptr;

@@ -76,6 +76,7 @@ public:
   Status *makeDomain(const char *name, Domain **domain) const {
     return at<Status *(*)(const char *, Domain **)>(26)(name, domain);
   }
+  void release(Domain *domain) const { at<void (*)(Domain *)>(101)(domain); }
   Status *add(Domain *domain, const void *customOp) const {
     return at<Status *(*)(Domain *, const void *)>(27)(domain, customOp);
   }

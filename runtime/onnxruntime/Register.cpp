@@ -16,12 +16,15 @@
 //   tandem.token_limit            above this many tokens nothing is fused
 //   tandem.timeout_ms             how long a rank waits for the others
 //   tandem.signature              compared across the ranks
-//   tandem.id                     a name for tandem_onnxruntime_counters
+//   tandem.id                     the session's name in the C interface,
+//                                 tandem/Runtime/onnxruntime.h
 //
 //===----------------------------------------------------------------------===//
 
 #include "CustomOps.h"
+#include "tandem/Runtime/onnxruntime.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -30,7 +33,8 @@ using namespace tandem::ort;
 
 namespace {
 
-/// A session's ops. ONNX Runtime keeps pointers to them.
+/// A session's ops. ONNX Runtime keeps pointers to them, in the session and in
+/// the options of which it was made.
 struct Registration {
   explicit Registration(GroupOptions options) : group(std::move(options)) {}
   Group group;
@@ -41,6 +45,9 @@ struct Registration {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Registration>> entries;
+  /// Closed ones: nobody says when the options are gone, and another session
+  /// may be made of them.
+  std::vector<std::shared_ptr<Registration>> closed;
   uint64_t next = 0;
 };
 
@@ -70,10 +77,10 @@ bool toNumber(const std::string &text, int64_t &value) {
 /// Whether our ops can serve ONNX Runtime's CUDA provider.
 static bool canServeCuda(const ApiBase &base) {
 #ifdef TANDEM_RUNTIME_CUDA
-  // The version is 1.N.P, and N that of the API.
-  unsigned version = 0;
-  return std::sscanf(base.getVersionString(), "1.%u", &version) == 1 &&
-         version >= kCudaApiVersion;
+  // In 1.N.P, N is the API's version.
+  unsigned major = 0, minor = 0;
+  return std::sscanf(base.getVersionString(), "%u.%u", &major, &minor) == 2 &&
+         (major > 1 || (major == 1 && minor >= kCudaApiVersion));
 #else
   return (void)base, false;
 #endif
@@ -124,6 +131,35 @@ static Status *readOptions(const Api &api, const SessionOptions *session,
   return text("tandem.id", id);
 }
 
+/// Gives the options our ops; `numAdded` counts the domains that they then
+/// refer to, also after an error.
+static Status *addDomains(const Api &api, SessionOptions *options,
+                          const std::vector<DomainOps> &domains,
+                          size_t &numAdded) {
+  std::vector<Domain *> made;
+  Status *status = nullptr;
+  for (const DomainOps &ours : domains) {
+    Domain *domain = nullptr;
+    status = api.makeDomain(ours.domain.c_str(), &domain);
+    if (status)
+      break;
+    made.push_back(domain);
+    for (const std::unique_ptr<Op> &op : ours.ops)
+      if (!status)
+        status = api.add(domain, static_cast<const CustomOp *>(op.get()));
+    if (status)
+      break;
+  }
+  while (!status && numAdded < made.size()) {
+    status = api.add(options, made[numAdded]);
+    numAdded += !status;
+  }
+  // The options keep pointers to those that they have.
+  for (size_t i = numAdded; i < made.size(); ++i)
+    api.release(made[i]);
+  return status;
+}
+
 extern "C" {
 
 TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
@@ -138,16 +174,6 @@ TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
     return status;
   auto entry = std::make_shared<Registration>(std::move(group));
   entry->domains = makeOps(entry->group, canServeCuda(*base));
-  auto add = [&](const DomainOps &ours) -> Status * {
-    Domain *domain = nullptr;
-    if (Status *status = api.makeDomain(ours.domain.c_str(), &domain))
-      return status;
-    for (const std::unique_ptr<Op> &op : ours.ops)
-      if (Status *status =
-              api.add(domain, static_cast<const CustomOp *>(op.get())))
-        return status;
-    return api.add(options, domain);
-  };
   {
     std::lock_guard<std::mutex> lock(registry().mutex);
     if (id.empty())
@@ -158,46 +184,55 @@ TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
       return api.makeStatus(kFail, why.c_str());
     }
   }
-  for (const DomainOps &ours : entry->domains)
-    if (Status *status = add(ours))
-      return status;
-  return nullptr;
+  size_t numAdded = 0;
+  Status *status = addDomains(api, options, entry->domains, numAdded);
+  if (!status)
+    return nullptr;
+  // The id is free again. What the options already have must stay.
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().entries.erase(id);
+  if (numAdded != 0)
+    registry().closed.push_back(std::move(entry));
+  return status;
 }
 
-/// Fills `counters` with the calls of the session whose option tandem.id is
-/// `id`. Returns 0; 1 if there is none; 2 if it made no collective yet.
 TANDEM_API int tandem_onnxruntime_counters(const char *id,
                                            tandem_counters *counters) {
   std::shared_ptr<Registration> entry = find(id);
   if (!entry)
-    return 1;
-  return entry->group.getCounters(*counters) ? 0 : 2;
+    return TANDEM_ONNXRUNTIME_NO_SESSION;
+  return entry->group.getCounters(*counters) ? TANDEM_ONNXRUNTIME_OK
+                                             : TANDEM_ONNXRUNTIME_NOT_NOW;
 }
 
-/// Fills `failure` with what broke the group of the session `id`, and returns
-/// its status; TANDEM_STATUS_OK while it works, and if there is no such
-/// session.
 TANDEM_API tandem_status tandem_onnxruntime_failure(const char *id,
                                                     tandem_error *failure) {
-  std::shared_ptr<Registration> entry = find(id);
-  return entry ? entry->group.getFailure(*failure) : TANDEM_STATUS_OK;
+  if (std::shared_ptr<Registration> entry = find(id))
+    return entry->group.getFailure(*failure);
+  failure->status = TANDEM_STATUS_INVALID_ARGUMENT;
+  failure->reporter = failure->peer = -1;
+  std::snprintf(failure->message, sizeof(failure->message),
+                "there is no session '%s'", id ? id : "");
+  return TANDEM_STATUS_INVALID_ARGUMENT;
 }
 
-/// Frees what belongs to the session `id`. Returns 0; 1 if there is none; 2,
-/// with nothing freed, while the session still has kernels of ours: it would
-/// use what is gone, and destroying a communicator waits for the CUDA graphs
-/// that it is in.
 TANDEM_API int tandem_onnxruntime_close(const char *id) {
   std::shared_ptr<Registration> ended;
-  std::lock_guard<std::mutex> lock(registry().mutex);
-  auto entry = registry().entries.find(id ? id : "");
-  if (entry == registry().entries.end())
-    return 1;
-  if (entry->second->group.isInUse())
-    return 2;
-  ended = std::move(entry->second);
-  registry().entries.erase(entry);
-  return 0;
+  {
+    std::lock_guard<std::mutex> lock(registry().mutex);
+    auto entry = registry().entries.find(id ? id : "");
+    if (entry == registry().entries.end())
+      return TANDEM_ONNXRUNTIME_NO_SESSION;
+    // It would use what is gone.
+    if (entry->second->group.isInUse())
+      return TANDEM_ONNXRUNTIME_NOT_NOW;
+    ended = entry->second;
+    registry().closed.push_back(ended);
+    registry().entries.erase(entry);
+  }
+  // Takes its time, and needs nothing of other sessions.
+  ended->group.close();
+  return TANDEM_ONNXRUNTIME_OK;
 }
 
 } // extern "C"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tandem.commands.run import add_run_arguments
@@ -95,6 +96,24 @@ def expose(model: Any, names: list[str]) -> bytes:
         if name not in present:
             changed.graph.output.append(known.get(name, onnx.ValueInfoProto(name=name)))
     return bytes(changed.SerializeToString())
+
+
+def _tensors_of(nodes: Iterable[Any], initializers: Iterable[Any]) -> Iterator[Any]:
+    yield from initializers
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors_of(graph.node, graph.initializer)
+
+
+def folder_of(model: Any, path: str) -> str:
+    """The folder of the model's external data; "" if it has none."""
+    tensors = list(_tensors_of(model.graph.node, model.graph.initializer))
+    for function in model.functions:
+        tensors += _tensors_of(function.node, [])
+    external = any(tensor.data_location == tensor.EXTERNAL for tensor in tensors)
+    return str(pathlib.Path(path).resolve().parent) if external else ""
 
 
 def make_feeds(model: Any, given: argparse.Namespace) -> Arrays:
@@ -197,7 +216,7 @@ def run(given: argparse.Namespace) -> int:
             run_ranks(
                 [expose(model, names) for model in models],
                 feeds,
-                folders=[str(pathlib.Path(path).resolve().parent) for path in paths],
+                folders=[folder_of(model, path) for model, path in zip(models, paths)],
                 max_tokens=given.max_tokens,
                 token_limit=given.token_limit,
                 timeout=given.timeout,

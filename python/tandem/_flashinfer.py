@@ -6,7 +6,9 @@
 Its calls are timed in CUDA graphs: a graph with twice as many calls less one with as
 many (chain), or with ordinary copies between the calls less the copies alone
 (neighbours); the maximum over the ranks of each sample, then the median, with least
-and most. Both of its forms are tried, with programmatic launch; the quicker counts.
+and most. A sample has as many calls as fusion-bench's of that case. (The figures in
+docs/cuda.md of 30 November 2026 and before were taken with 40 calls of up to 2 MiB, 20
+up to 8 MiB and 8 above.) Both of its forms are tried, with programmatic launch; the quicker counts.
 
 usage, without the package: python3 _flashinfer.py BENCH.json
 """
@@ -39,6 +41,8 @@ def why_not(bench: dict[str, Any]) -> str:
             return f"{module} is not importable"
     if bench["pattern"] != "add_norm":
         return f"pattern {bench['pattern']} is not measured with FlashInfer"
+    if any("calls" not in r for r in bench["results"]):
+        return "these figures don't say how many calls a sample had; measure them again"
     if bench["world_size"] not in (2, 4, 8):
         return f"FlashInfer has no kernel for {bench['world_size']} ranks"
     import torch
@@ -48,12 +52,13 @@ def why_not(bench: dict[str, Any]) -> str:
     return ""
 
 
-def cases_of(bench: dict[str, Any]) -> list[tuple[int, str, int, str]]:
-    """What fusion-bench measured and FlashInfer can: (hidden, dtype, tokens, timing)."""
-    seen: dict[tuple[int, str, int, str], None] = {}
+def cases_of(bench: dict[str, Any]) -> list[tuple[int, str, int, str, int]]:
+    """What fusion-bench measured and FlashInfer can: (hidden, dtype, tokens, timing,
+    calls of a sample)."""
+    seen: dict[tuple[int, str, int, str, int], None] = {}
     for r in bench["results"]:
         if r["timing"] in ("chain", "neighbours") and r["dtype"] != "f32":
-            seen[r["hidden"], r["dtype"], r["tokens"], r["timing"]] = None
+            seen[r["hidden"], r["dtype"], r["tokens"], r["timing"], r["calls"]] = None
     return list(seen)
 
 
@@ -67,7 +72,7 @@ def measure_rank(
     rank: int,
     world: int,
     port: int,
-    cases: list[tuple[int, str, int, str]],
+    cases: list[tuple[int, str, int, str, int]],
     samples: int,
     out: Any,
 ) -> None:
@@ -107,7 +112,7 @@ def measure_rank(
         return float(start.elapsed_time(end)) * 1000
 
     results = []
-    for width, dtype, count, timing in cases:
+    for width, dtype, count, timing, calls in cases:
         if dtype not in workspaces:
             workspaces[dtype] = comm.create_allreduce_fusion_workspace(
                 backend="trtllm", world_size=world, rank=rank,
@@ -115,7 +120,6 @@ def measure_rank(
         x, residual, norm = (torch.ones(count, width, dtype=types[dtype],
                                         device="cuda") for _ in range(3))
         gamma = torch.ones(width, dtype=types[dtype], device="cuda")
-        calls = 40 if x.nbytes <= 2 << 20 else 20 if x.nbytes <= 8 << 20 else 8
         best = None
         for one_shot in (True, False):
             # The two-shot form asks for more tokens than ranks.
@@ -179,11 +183,12 @@ def measure(bench: dict[str, Any]) -> None:
             results = out.get()
     if results is None:
         results = out.get()
-    for (hidden, dtype, tokens, timing), (median, least, most) in zip(cases, results):
+    for case, (median, least, most) in zip(cases, results):
+        hidden, dtype, tokens, timing, calls = case
         bench["results"].append({
             "subject": "flashinfer", "timing": timing, "hidden": hidden,
-            "dtype": dtype, "tokens": tokens, "median": round(median, 3),
-            "min": round(least, 3), "max": round(most, 3)})
+            "dtype": dtype, "tokens": tokens, "calls": calls,
+            "median": round(median, 3), "min": round(least, 3), "max": round(most, 3)})
 
 
 def table(bench: dict[str, Any]) -> list[str]:

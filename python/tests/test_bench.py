@@ -27,6 +27,8 @@ def test_writes_figures_profile_and_plot(measured, capfd):
     bench = json.loads((measured / "json").read_text())
     # Two hidden sizes, types and token counts, five subjects.
     assert bench["world_size"] == 2 and len(bench["results"]) == 40
+    # So many for small operands on a CPU.
+    assert {r["calls"] for r in bench["results"]} == {40}
     profile = json.loads((measured / "tune").read_text())
     assert [(e["hidden"], e["dtype"]) for e in profile["limits"]] == [
         (64, "f32"), (64, "bf16"), (128, "f32"), (128, "bf16")
@@ -132,6 +134,8 @@ def test_flashinfer_is_left_out_where_it_is_not(measured, tmp_path, monkeypatch)
     assert said == "FlashInfer was not measured: it failed: no such kernel"
     monkeypatch.undo()
     monkeypatch.setattr(_flashinfer.importlib.util, "find_spec", lambda name: name)
+    del bench["results"][0]["calls"]
+    assert "how many calls a sample had" in _flashinfer.why_not(bench)
     bench["pattern"] = "sandwich"
     assert "pattern sandwich is not measured" in _flashinfer.why_not(bench)
 
@@ -140,7 +144,7 @@ def test_flashinfer_beside_the_fused_op(measured):
     bench = json.loads((measured / "json").read_text())
     # f32 is not among its types.
     cases = _flashinfer.cases_of(bench)
-    assert cases == [(h, "bf16", t, "chain") for h in (64, 128) for t in (1, 8)]
+    assert cases == [(h, "bf16", t, "chain", 40) for h in (64, 128) for t in (1, 8)]
     # The slowest rank of each sample counts.
     assert _flashinfer.summary([[1, 5, 2], [3, 2, 2]]) == (3, 2, 5)
     for result in bench["results"]:

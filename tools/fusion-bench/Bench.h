@@ -60,6 +60,11 @@ struct Item {
 /// In the order in which all ranks measure them.
 std::vector<Item> itemsOf(const Options &options);
 
+/// Bytes of one operand.
+uint64_t bytesOf(const Item &item);
+/// Calls of a sample.
+int callsOf(const Item &item, tandem_device device);
+
 /// Shared by the ranks' processes and the one that prints.
 struct Board {
   /// Where ranks meet on the device if they can't in each other's memory; every

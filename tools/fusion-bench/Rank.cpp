@@ -26,17 +26,22 @@ struct Handles {
   }
 };
 
-/// Calls of a sample: so many that the start of all ranks, some microseconds,
-/// doesn't count.
-int callsOf(int64_t bytes, tandem_device device) {
-  if (device == TANDEM_DEVICE_CPU)
-    return bytes <= (2 << 20) ? 40 : bytes <= (8 << 20) ? 20 : 8;
-  return bytes <= (2 << 20) ? 200 : bytes <= (8 << 20) ? 100 : 20;
-}
 uint64_t sizeOf(tandem_dtype dtype) {
   return dtype == TANDEM_DTYPE_F32 ? 4 : 2;
 }
 } // namespace
+
+uint64_t tandem::bench::bytesOf(const Item &item) {
+  return static_cast<uint64_t>(item.tokens * item.hidden) * sizeOf(item.dtype);
+}
+
+// So many that the start of all ranks, some microseconds, doesn't count.
+int tandem::bench::callsOf(const Item &item, tandem_device device) {
+  uint64_t bytes = bytesOf(item);
+  if (device == TANDEM_DEVICE_CPU)
+    return bytes <= (2 << 20) ? 40 : bytes <= (8 << 20) ? 20 : 8;
+  return bytes <= (2 << 20) ? 200 : bytes <= (8 << 20) ? 100 : 20;
+}
 
 std::string tandem::bench::runRank(const Options &options, Board &board,
                                    int rank, const std::string &group) {
@@ -104,8 +109,7 @@ std::string tandem::bench::runRank(const Options &options, Board &board,
   std::vector<double> times(static_cast<size_t>(options.samples));
   for (size_t i = 0; i < items.size(); ++i) {
     const Item &item = items[i];
-    uint64_t used =
-        static_cast<uint64_t>(item.tokens * item.hidden) * sizeOf(item.dtype);
+    uint64_t used = bytesOf(item);
     tandem_norm_args args = TANDEM_NORM_ARGS_INIT;
     args.tokens = item.tokens;
     args.hidden = item.hidden;
@@ -161,9 +165,8 @@ std::string tandem::bench::runRank(const Options &options, Board &board,
       break;
     }
     if (body) {
-      wrong = device->measure(
-          item.timing, callsOf(static_cast<int64_t>(used), options.device),
-          options.samples, body, times.data());
+      wrong = device->measure(item.timing, callsOf(item, options.device),
+                              options.samples, body, times.data());
       if (wrong.empty() && tandem_workspace_get_failure(h.workspace, &error))
         wrong = error.message;
       if (!wrong.empty())

@@ -118,10 +118,11 @@ int tandem::bench::report(const Options &options, Board &board) {
       fprintf(
           out,
           "%s\n  {\"subject\": \"%s\", \"timing\": \"%s\", \"hidden\": %lld, "
-          "\"dtype\": \"%s\", \"tokens\": %lld, \"median\": ",
+          "\"dtype\": \"%s\", \"tokens\": %lld, \"calls\": %d, \"median\": ",
           i ? "," : "", nameOf(items[i].subject), nameOf(items[i].timing),
           static_cast<long long>(items[i].hidden), dtypeNames[items[i].dtype],
-          static_cast<long long>(items[i].tokens));
+          static_cast<long long>(items[i].tokens),
+          callsOf(items[i], options.device));
       printNumber(out, summaries[i].median);
       fprintf(out, ", \"min\": ");
       printNumber(out, summaries[i].least);

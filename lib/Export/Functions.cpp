@@ -120,13 +120,19 @@ std::string SourceFunctions::getOpsetConflict(Operation &op) const {
   const Call *call = mark ? getCall(mark.getInt()) : nullptr;
   if (!call)
     return {};
-  size_t index =
-      indices.find(keyOf(call->domain, call->opType, call->overload))->second;
   StringRef domain = "ai.onnx", type = op.getName().stripDialect();
   if (auto text = op.getAttrOfType<StringAttr>("domain_name"))
     domain = text.empty() ? domain : text.getValue();
   if (auto text = op.getAttrOfType<StringAttr>("function_name"))
     type = text.getValue();
+  return describeConflict(*call, domain, type);
+}
+
+std::string SourceFunctions::describeConflict(const Call &call,
+                                              StringRef domain,
+                                              StringRef type) const {
+  size_t index =
+      indices.find(keyOf(call.domain, call.opType, call.overload))->second;
   auto version = otherOpsets[index]
                      ? otherOpsets[index].getAs<IntegerAttr>(domain)
                      : IntegerAttr();
@@ -143,7 +149,7 @@ std::string SourceFunctions::getOpsetConflict(Operation &op) const {
   std::string model = own ? "opset " + llvm::itostr(own.getInt()) : "another";
   if (own && isOnnxOp)
     model += ", in which " + type.str() + " is another op";
-  return ("the function '" + call->domain + "::" + call->opType +
+  return ("the function '" + call.domain + "::" + call.opType +
           "' was written for opset " + Twine(version.getInt()) + " of " +
           domain + ", but the model has " + model +
           "; a part of the function was changed, so this node would have to be "
@@ -163,6 +169,24 @@ static void walk(const Nodes &nodes,
         walk(graph.node(), visit);
     }
   }
+}
+
+std::string SourceFunctions::getOpsetConflict(int64_t number, StringRef domain,
+                                              StringRef type) const {
+  const Call *call = getCall(number);
+  if (!call)
+    return {};
+  std::string conflict = describeConflict(*call, domain, type);
+  if (conflict.empty())
+    return {};
+  bool isUsed = false;
+  size_t index =
+      indices.find(keyOf(call->domain, call->opType, call->overload))->second;
+  walk(functions[index].node(), [&](const NodeProto &node) {
+    StringRef own = node.domain().empty() ? "ai.onnx" : node.domain();
+    isUsed |= own == domain && node.op_type() == type;
+  });
+  return isUsed ? conflict : std::string();
 }
 
 void SourceFunctions::addTo(ModelProto &model, bool dropsOwn) {

@@ -57,6 +57,12 @@ public:
   /// of the op's domain than the model's: a clause that says so.
   std::string getOpsetConflict(Operation &op) const;
 
+  /// If the function of call `number` has a node of op `type` of `domain`, and
+  /// was written for another version of it than the model: a clause that says
+  /// so.
+  std::string getOpsetConflict(int64_t number, StringRef domain,
+                               StringRef type) const;
+
   const std::vector<Call> &getCalls() const { return calls; }
 
   /// Puts before the functions of `model` those of the source that are called
@@ -67,6 +73,8 @@ public:
 
 private:
   void readCall(DictionaryAttr entries);
+  std::string describeConflict(const Call &call, StringRef domain,
+                               StringRef type) const;
 
   DictionaryAttr fields;
   std::deque<::tandem_onnx::FunctionProto> functions;

@@ -390,7 +390,8 @@ LogicalResult GraphExporter::run() {
       outputNames.try_emplace(value, name);
   }
   if (!writeInputs(scope) || !emitBlock(body, scope) ||
-      !writeOutputs(scope, terminator) || failed(checkNames()))
+      !writeOutputs(scope, terminator) || failed(checkNames()) ||
+      failed(checkAllReduces()))
     return failure();
   orderByName(fields, "initializer_order", initializers.begin(),
               initializers.end(), [](const Initializer &initializer) {
@@ -422,6 +423,31 @@ LogicalResult GraphExporter::run() {
     }
     // Functions came with IR version 8.
     model.set_ir_version(std::max<int64_t>(model.ir_version(), 8));
+  }
+  return success();
+}
+
+LogicalResult GraphExporter::checkAllReduces() {
+  // Fused ops don't know which call they come from. What is left of a call's
+  // own nodes was checked as it was written.
+  const auto &nodes = tandemOps->getAllReduceNodes();
+  if (nodes.empty())
+    return success();
+  int64_t numCalls = static_cast<int64_t>(functions.getCalls().size());
+  for (int64_t number = 0; number != numCalls; ++number) {
+    unsigned count = 0;
+    int64_t at = number;
+    while (const SourceFunctions::Call *call = functions.getCall(at)) {
+      count += numWritten.lookup(at);
+      at = call->parent;
+    }
+    if (count >= std::max(numVersions, 1u))
+      continue;
+    for (const auto &[domain, type] : nodes)
+      if (std::string why = functions.getOpsetConflict(number, domain, type);
+          !why.empty())
+        return emitError(main.getLoc())
+               << "cannot be exported to ONNX: " << type << ": " << why;
   }
   return success();
 }
@@ -840,8 +866,10 @@ bool GraphExporter::emitBlock(Block &block, Scope &scope) {
     for (int64_t call : calls.startingAt(&op)) {
       ArrayRef<Operation *> ops = calls.opsOf(call);
       if (!written.contains(&op) &&
-          emitFunctionCall(*functions.getCall(call), block, ops, scope))
+          emitFunctionCall(*functions.getCall(call), block, ops, scope)) {
         written.insert(ops.begin(), ops.end());
+        ++numWritten[call];
+      }
     }
     if (!written.contains(&op) && !emitOp(op, scope))
       return false;
@@ -1649,6 +1677,7 @@ bool GraphExporter::emitCall(func::CallOp op, Scope &scope) {
   if (llvm::is_contained(activeCalls, callee))
     return fail(*op, "it calls a function that calls itself");
   activeCalls.push_back(callee);
+  ++numVersions;
   Block &body = callee.getBody().front();
   for (auto [argument, operand] :
        llvm::zip_equal(body.getArguments(), op.getOperands()))

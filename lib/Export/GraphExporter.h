@@ -70,6 +70,9 @@ private:
   bool writeInputs(Scope &scope);
   /// Reports a name that two values of one graph have.
   LogicalResult checkNames();
+  /// Reports an all-reduce in a call that is not written again whose function
+  /// had it from another opset.
+  LogicalResult checkAllReduces();
   Value findArgument(Value value) const;
   bool writeOutputs(Scope &scope, func::ReturnOp terminator);
   Scope makeScope(GraphProto *graph, DictionaryAttr fields);
@@ -175,6 +178,10 @@ private:
   llvm::DenseSet<Operation *> needed;
   llvm::SmallPtrSet<Operation *, 8> ownGuards;
   SmallVector<func::FuncOp> activeCalls;
+  /// How often each call of the source's functions was written, and how often
+  /// versions of functions were.
+  llvm::DenseMap<int64_t, unsigned> numWritten;
+  unsigned numVersions = 0;
 
   /// The values of a block by the source's names. Made where it is needed.
   struct BlockNames {

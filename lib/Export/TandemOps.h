@@ -18,6 +18,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <set>
+
 namespace mlir::tandem::onnx {
 
 /// The domain of our ops.
@@ -89,6 +91,12 @@ public:
   /// Whether an op of ours was written, so that the model needs our domain.
   bool isUsed() const { return hasWritten; }
 
+  /// Domains and types of the nodes that were written for all-reduces.
+  const std::set<std::pair<std::string, std::string>> &
+  getAllReduceNodes() const {
+    return allReduceNodes;
+  }
+
 private:
   ArrayAttr nodesOf(GroupAttr group, ReductionKind reduction) const;
   /// Adds the function, or finds one that is the same. Sets its name.
@@ -103,6 +111,7 @@ private:
   llvm::StringMap<std::string> functions;
   llvm::StringSet<> sourceNames;
   bool hasWritten = false;
+  std::set<std::pair<std::string, std::string>> allReduceNodes;
 };
 
 } // namespace mlir::tandem::onnx

@@ -10,6 +10,9 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <limits>
 
 using namespace mlir::tandem::onnx;
@@ -28,40 +31,20 @@ static void appendVarint(std::string &out, uint64_t value) {
 
 /// Where in the serialized message `bytes` the fields with higher numbers than
 /// `field` begin.
-static size_t findFieldAfter(llvm::StringRef bytes, unsigned field) {
-  size_t at = 0;
-  auto readVarint = [&] {
-    uint64_t value = 0;
-    for (unsigned shift = 0; at < bytes.size(); shift += 7) {
-      uint8_t byte = static_cast<uint8_t>(bytes[at++]);
-      value |= static_cast<uint64_t>(byte & 0x7f) << (shift & 63);
-      if (byte < 0x80)
-        break;
-    }
-    return value;
-  };
-  while (at < bytes.size()) {
-    size_t start = at;
-    uint64_t tag = readVarint();
-    if (tag >> 3 > field)
-      return start;
-    switch (tag & 7) {
-    case 0:
-      readVarint();
-      break;
-    case 1:
-      at += 8;
-      break;
-    case 2: {
-      uint64_t size = readVarint();
-      at += size;
-      break;
-    }
-    default:
-      at += 4;
-    }
+static size_t findFieldAfter(llvm::StringRef bytes, int field) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream input(
+      reinterpret_cast<const uint8_t *>(bytes.data()),
+      static_cast<int>(bytes.size()));
+  while (true) {
+    int at = input.CurrentPosition();
+    uint32_t tag = input.ReadTag();
+    if (tag == 0)
+      return bytes.size();
+    if (WireFormatLite::GetTagFieldNumber(tag) > field)
+      return static_cast<size_t>(at);
+    WireFormatLite::SkipField(&input, tag);
   }
-  return bytes.size();
 }
 
 /// The head of a field that holds `size` bytes.
@@ -120,7 +103,7 @@ bool mlir::tandem::onnx::writeModel(ModelProto &model,
   std::string text = model.SerializeAsString();
   std::string graphText = graph->SerializeAsString();
   model.set_allocated_graph(graph.release());
-  auto head = [](llvm::StringRef text, unsigned field) {
+  auto head = [](llvm::StringRef text, int field) {
     return text.take_front(findFieldAfter(text, field));
   };
   llvm::StringRef modelHead = head(text, ModelProto::kGraphFieldNumber),

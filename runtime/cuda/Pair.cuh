@@ -301,9 +301,7 @@ __device__ __forceinline__ void beginSpreadSum(float value, PairShared &shared,
                                                uint32_t turn, int32_t warp,
                                                uint32_t blocks) {
 #if __CUDA_ARCH__ >= 900
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-    value += __shfl_xor_sync(0xffffffffu, value, step);
+  value = sumOverWarp(value);
   uint32_t lane = threadIdx.x & 31;
   float *sums = reinterpret_cast<float *>(shared.partials.sums[turn]);
   if (lane < blocks)
@@ -316,6 +314,19 @@ __device__ __forceinline__ float endSpreadSum(PairShared &shared,
   waitForBytes(&shared.summed[turn]);
 #endif
   return addPartials(shared.partials, turn++);
+}
+
+/// The sum over the row, which is the block's or, if `spread`, the cluster's.
+template <bool spread>
+__device__ __forceinline__ float
+sumOverPairRow(float value, const PairParams &q, PairShared &shared,
+               uint32_t &turn, int32_t warp) {
+  if constexpr (spread) {
+    beginSpreadSum(value, shared, turn, warp, q.spread);
+    return endSpreadSum(shared, turn);
+  } else {
+    return sumOverRow(value, shared.partials, turn, q.threads);
+  }
 }
 
 /// `more`: with a bias, or with the sum as an output. `wide`: gammas in f32,
@@ -471,16 +482,9 @@ __global__ void __maxnreg__(spread ? spreadRegisters : pairRegisters(P))
           gamma = preEarly;
         else
           gamma.load(place, q.preGamma);
-        float inverse;
-        if constexpr (spread) {
-          beginSpreadSum(squares, shared, turn, rowWarp, q.spread);
-          inverse =
-              inverseRms(endSpreadSum(shared, turn), q.length, q.preEpsilon);
-        } else {
-          beginSum(squares, shared.partials, turn);
-          inverse = inverseRms(endSum(shared.partials, turn, threads), q.length,
-                               q.preEpsilon);
-        }
+        float inverse = inverseRms(
+            sumOverPairRow<spread>(squares, q, shared, turn, rowWarp), q.length,
+            q.preEpsilon);
         gamma.scale(inverse, q.preRounding, s);
         // What isn't of the row stays zero, whatever the inverse is.
 #pragma unroll
@@ -501,14 +505,7 @@ __global__ void __maxnreg__(spread ? spreadRegisters : pairRegisters(P))
       else
         gamma.load(place, q.gamma);
       bool good;
-      float sum;
-      if constexpr (spread) {
-        beginSpreadSum(squares, shared, turn, rowWarp, q.spread);
-        sum = endSpreadSum(shared, turn);
-      } else {
-        beginSum(squares, shared.partials, turn);
-        sum = endSum(shared.partials, turn, threads);
-      }
+      float sum = sumOverPairRow<spread>(squares, q, shared, turn, rowWarp);
       float inverse = inverseRmsQuickly(sum, q.length, q.epsilon, good);
       // While that is computed, and not before: shared memory is in demand. A
       // sum of squares isn't below zero, which ptxas can't know.

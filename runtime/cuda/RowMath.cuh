@@ -446,6 +446,14 @@ __device__ __forceinline__ void clearPartials(Partials &partials,
       reinterpret_cast<float *>(partials.sums[turn])[threadIdx.x] = 0.0f;
 }
 
+/// The sum over a warp, by a butterfly.
+__device__ __forceinline__ float sumOverWarp(float value) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, step);
+  return value;
+}
+
 /// The warps' sums by fours.
 __device__ __forceinline__ float addPartials(const Partials &partials,
                                              uint32_t turn) {
@@ -464,9 +472,7 @@ __device__ __forceinline__ float addPartials(const Partials &partials,
 /// something to do while the other warps come.
 __device__ __forceinline__ void beginSum(float value, Partials &partials,
                                          uint32_t turn) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-    value += __shfl_xor_sync(0xffffffffu, value, step);
+  value = sumOverWarp(value);
   float *mine = reinterpret_cast<float *>(partials.sums[turn & 1]);
   if ((threadIdx.x & 31) == 0)
     mine[threadIdx.x >> 5] = value;

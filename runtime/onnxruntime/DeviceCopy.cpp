@@ -1,4 +1,4 @@
-//===- DeviceCopy.cpp - Copies within a GPU's memory -===//
+//===- DeviceCopy.cpp - Copies within a GPU's memory ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,12 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-//
 // ONNX Runtime's CUDA provider has loaded the driver, and made its GPU's
 // context current, before it runs any node. So this asks the driver by name,
 // and the library needs nothing of CUDA to be built or loaded.
-//
-//===----------------------------------------------------------------------===//
 
 #include "DeviceCopy.h"
 

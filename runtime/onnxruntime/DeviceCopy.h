@@ -1,4 +1,4 @@
-//===- DeviceCopy.h - Copies within a GPU's memory -*- C++ -* -===//
+//===- DeviceCopy.h - Copies within a GPU's memory --------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -170,7 +170,7 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
     return e;
   made->comm = making->comm;
   guard.unlock();
-  if (Error e = made->connect(rank, deadline)) {
+  if (Error e = made->connect(deadline)) {
     made->abort();
     return e;
   }
@@ -178,52 +178,90 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
   return Error();
 }
 
+/// Calls of all the sizes at which NCCL changes its ways.
+Error NcclComm::callEverySize(void *buffer, uint64_t bytes,
+                              cudaStream_t stream) {
+  for (int32_t dtype = 0; dtype < 3; ++dtype) {
+    uint64_t element = dtype == TANDEM_DTYPE_F32 ? 4 : 2;
+    for (uint64_t size = 1024; size <= bytes; size *= 8)
+      if (Error e = allReduce(buffer, buffer, size / element, dtype,
+                              TANDEM_REDUCTION_SUM, stream))
+        return e;
+  }
+  for (uint64_t size = 1024; size * uint64_t(world) <= bytes; size *= 16)
+    if (Error e = allGather(buffer, buffer, size, stream))
+      return e;
+  return Error();
+}
+
+/// Waits for what is on the stream, and looks for errors of NCCL's meanwhile.
+Error NcclComm::waitFor(cudaStream_t stream, Deadline deadline) {
+  while (true) {
+    cudaError_t code = cudaStreamQuery(stream);
+    if (code == cudaSuccess)
+      return Error();
+    if (code != cudaErrorNotReady)
+      return cudaFailure(code, "connecting NCCL's ranks");
+    int state = 0;
+    if (api->commGetAsyncError(comm, &state) == ncclCodeSuccess)
+      if (Error e = api->failure(state, comm, "connecting NCCL's ranks"))
+        return e;
+    if (deadline.passed())
+      return makeError(TANDEM_STATUS_TIMEOUT, -1,
+                       "NCCL's ranks were not connected in time");
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
 /// NCCL connects ranks when a size first needs it: it allocates then, and waits
-/// for its peers. Here that is done for the sizes at which it changes its ways.
-Error NcclComm::connect(int, Deadline deadline) {
+/// for its peers. Here that is done for all sizes. The calls are launched as
+/// one graph: where a stream besides the caller's has had more than four
+/// kernels launched one by one, every later kernel of the process starts up to
+/// 0.2 us later (docs/cuda.md).
+Error NcclComm::connect(Deadline deadline) {
   constexpr uint64_t most = uint64_t(32) << 20;
   void *buffer = nullptr;
   cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t calls = nullptr;
   Error error = cudaFailure(cudaMalloc(&buffer, most), "taking device memory");
   if (!error)
     error =
         cudaFailure(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                     "making a stream");
   if (!error)
+    error = cudaFailure(
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+        "beginning a capture");
+  if (!error) {
     error = cudaFailure(cudaMemsetAsync(buffer, 0, most, stream), "clearing");
-  for (int32_t dtype = 0; !error && dtype < 3; ++dtype) {
-    uint64_t element = dtype == TANDEM_DTYPE_F32 ? 4 : 2;
-    for (uint64_t bytes = 1024; !error && bytes <= most; bytes *= 8)
-      error = allReduce(buffer, buffer, bytes / element, dtype,
-                        TANDEM_REDUCTION_SUM, stream);
-  }
-  for (uint64_t bytes = 1024; !error && bytes * uint64_t(world) <= most;
-       bytes *= 16)
-    error = allGather(buffer, buffer, bytes, stream);
-  while (!error) {
-    cudaError_t code = cudaStreamQuery(stream);
-    if (code == cudaSuccess)
-      break;
-    if (code != cudaErrorNotReady) {
-      error = cudaFailure(code, "connecting NCCL's ranks");
-      break;
-    }
-    int state = 0;
-    if (api->commGetAsyncError(comm, &state) == ncclCodeSuccess)
-      error = api->failure(state, comm, "connecting NCCL's ranks");
-    if (!error && deadline.passed())
-      error = makeError(TANDEM_STATUS_TIMEOUT, -1,
-                        "NCCL's ranks were not connected in time");
     if (!error)
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      error = callEverySize(buffer, most, stream);
+    cudaError_t code = cudaStreamEndCapture(stream, &graph);
+    if (!error)
+      error = cudaFailure(code, "ending a capture");
   }
+  if (!error)
+    error = cudaFailure(cudaGraphInstantiate(&calls, graph, 0),
+                        "making a graph of NCCL's calls");
+  if (!error)
+    error = cudaFailure(cudaGraphLaunch(calls, stream),
+                        "launching a graph of NCCL's calls");
+  if (!error)
+    error = waitFor(stream, deadline);
+  if (calls)
+    (void)cudaGraphExecDestroy(calls);
+  if (graph)
+    (void)cudaGraphDestroy(graph);
   if (error)
     abort();
+  else
+    captured = false;
   if (stream)
     (void)cudaStreamDestroy(stream);
   if (buffer)
     (void)cudaFree(buffer);
-  marked = seen = 0;
+  (void)cudaGetLastError();
   return error;
 }
 

@@ -103,7 +103,9 @@ public:
   void forget();
 
 private:
-  Error connect(int rank, Deadline deadline);
+  Error connect(Deadline deadline);
+  Error callEverySize(void *buffer, uint64_t bytes, cudaStream_t stream);
+  Error waitFor(cudaStream_t stream, Deadline deadline);
   Error enqueued(int code, const char *action, cudaStream_t stream);
   /// Waits for nobody, but for a second where a graph holds `mine`: NCCL gives
   /// it up when the graph is gone, and not before. Where there is no thread to

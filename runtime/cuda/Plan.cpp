@@ -117,15 +117,21 @@ static bool fits(const Layout &layout, const Plan &plan, Protocol protocol) {
 /// of them, that isn't known.
 static uint32_t spreadOf(const Facts &facts, const CallShape &call,
                          const Plan &plan) {
-  constexpr uint32_t blocks = 4;
-  if (plan.shape.pairs != 1 || facts.maxBlocks ||
-      uint64_t(plan.rows) * blocks > facts.clusterBlocks)
+  struct Rule {
+    uint32_t blocks, mostRows, fewestWarps;
+  };
+  if (plan.shape.pairs != 1 || facts.maxBlocks)
     return 0;
-  bool sandwich = hasPreNorm(call.variant);
   bool wide = call.dtype != 0 && gammaTypeOf(call.variant) == 0;
-  uint32_t warps = sandwich ? wide ? 4 : 10 : 13;
-  uint32_t rows = sandwich ? facts.multiprocessors / blocks : 24;
-  return plan.shape.warps >= warps && plan.rows <= rows ? blocks : 0;
+  // A sandwich's blocks have a multiprocessor each.
+  const Rule ofSandwiches[] = {{4, facts.multiprocessors / 4, wide ? 4u : 10u},
+                               {2, facts.multiprocessors / 2, wide ? 8u : 10u}};
+  const Rule ofNorms[] = {{4, 24, 13}, {2, 0, 13}};
+  for (const Rule &rule : hasPreNorm(call.variant) ? ofSandwiches : ofNorms)
+    if (plan.rows <= rule.mostRows && plan.shape.warps >= rule.fewestWarps &&
+        uint64_t(plan.rows) * rule.blocks <= facts.clusterBlocks)
+      return rule.blocks;
+  return 0;
 }
 
 /// Blocks a multiprocessor so that two turns of them, nearly full, do all rows:

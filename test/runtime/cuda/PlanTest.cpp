@@ -169,11 +169,17 @@ TEST(CudaPlan, FewRowsAreSpread) {
   };
   EXPECT_EQ(spreadOf(1, 7168), 4u);
   EXPECT_EQ(spreadOf(33, 7168), 4u);
-  EXPECT_EQ(spreadOf(34, 7168), 0u);
+  EXPECT_EQ(spreadOf(34, 7168), 2u);
+  EXPECT_EQ(spreadOf(66, 7168), 2u);
+  EXPECT_EQ(spreadOf(67, 7168), 0u);
   EXPECT_EQ(spreadOf(24, 7168, false), 4u);
   EXPECT_EQ(spreadOf(25, 7168, false), 0u);
   EXPECT_EQ(spreadOf(1, 4096), 0u);
   EXPECT_EQ(spreadOf(1, 4096, true, 0), 4u) << "gammas in f32";
+  EXPECT_EQ(spreadOf(66, 4096), 0u);
+  EXPECT_EQ(spreadOf(66, 4096, true, 0), 2u);
+  EXPECT_EQ(spreadOf(33, 2048, true, 0), 4u);
+  EXPECT_EQ(spreadOf(34, 2048, true, 0), 0u) << "short rows";
   EXPECT_EQ(spreadOf(1, 4096, false, 0), 0u);
   EXPECT_EQ(spreadOf(1, 12288), 0u) << "two pairs a thread";
   // Without a norm there is nothing for which blocks would need each other.
@@ -188,7 +194,9 @@ TEST(CudaPlan, FewRowsAreSpread) {
   facts.maxBlocks = 0;
   facts.clusterBlocks = 100;
   EXPECT_EQ(spreadOf(25, 7168), 4u);
-  EXPECT_EQ(spreadOf(26, 7168), 0u);
+  EXPECT_EQ(spreadOf(26, 7168), 2u);
+  EXPECT_EQ(spreadOf(50, 7168), 2u);
+  EXPECT_EQ(spreadOf(51, 7168), 0u);
   facts.clusterBlocks = 0;
   EXPECT_EQ(spreadOf(1, 7168), 0u) << "no clusters";
   facts = factsOf(3, uint64_t(8192) * 16384);

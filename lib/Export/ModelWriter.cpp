@@ -8,6 +8,7 @@
 
 #include "ModelWriter.h"
 
+#include "llvm/Support/LEB128.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -22,12 +23,6 @@ using ::tandem_onnx::TensorProto;
 
 // Fields come in the order of their numbers, as protobuf writes them, so that a
 // model that did not change is the same file.
-
-static void appendVarint(std::string &out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
 
 /// Where in the serialized message `bytes` the fields with higher numbers than
 /// `field` begin.
@@ -50,8 +45,9 @@ static size_t findFieldAfter(llvm::StringRef bytes, int field) {
 /// The head of a field that holds `size` bytes.
 static std::string fieldHead(unsigned field, uint64_t size) {
   std::string head;
-  appendVarint(head, (field << 3) | 2);
-  appendVarint(head, size);
+  llvm::raw_string_ostream os(head);
+  llvm::encodeULEB128((field << 3) | 2, os);
+  llvm::encodeULEB128(size, os);
   return head;
 }
 

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/LEB128.h"
 
 using namespace mlir::tandem::onnx;
 using llvm::StringRef;
@@ -187,12 +188,6 @@ size_t varintSize(uint64_t value) {
   for (; value >= 0x80; value >>= 7)
     ++size;
   return size;
-}
-
-void appendVarint(std::string &out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
 }
 
 /// Reads a varint in [position, end) of `bytes`. Returns false when it is cut
@@ -437,7 +432,9 @@ private:
       out.append(bytes + position, edit.position - position);
       position = edit.position + edit.skip;
       if (edit.kind == Edit::Length) {
-        appendVarint(out, edit.length);
+        uint8_t length[10];
+        out.append(reinterpret_cast<const char *>(length),
+                   llvm::encodeULEB128(edit.length, length));
       } else if (edit.kind != Edit::Drop) {
         bool isNode = edit.kind == Edit::Node;
         if (isNode)

@@ -191,7 +191,7 @@ public:
   }
   void setView(int32_t field, Value buffer);
   void setVector(ArrayRef<int32_t> field, Value buffer);
-  void setNorm(int32_t field, Value gamma, APFloat epsilon,
+  void setNorm(int32_t field, Value gamma, const APFloat &epsilon,
                NormRounding rounding);
   /// Stores what both structs have.
   void setCommon(LaunchOp launch, Value stream);
@@ -309,7 +309,7 @@ void CallBuilder::setVector(ArrayRef<int32_t> field, Value buffer) {
   set(field, pointer(buffer));
 }
 
-void CallBuilder::setNorm(int32_t field, Value gamma, APFloat epsilon,
+void CallBuilder::setNorm(int32_t field, Value gamma, const APFloat &epsilon,
                           NormRounding rounding) {
   set({field, 0}, pointer(gamma));
   set({field, 1},

@@ -176,7 +176,7 @@ static std::optional<SymbolicDim> divide(const SymbolicDim &dividend,
     return std::nullopt;
   SymbolicDim quotient =
       SymbolicDim::constant(dividend.coefficient / divisor.coefficient);
-  auto next = divisor.atoms.begin();
+  const auto *next = divisor.atoms.begin();
   for (unsigned id : dividend.atoms) {
     if (next != divisor.atoms.end() && *next == id)
       ++next;
@@ -349,7 +349,7 @@ std::optional<Transfer::Dims> Transfer::unsqueeze(OpResult result) {
       dims->size() + axes->size() != static_cast<size_t>(rank))
     return std::nullopt;
   Dims expanded;
-  auto next = dims->begin();
+  auto *next = dims->begin();
   for (int64_t i = 0; i != rank; ++i) {
     if (llvm::is_contained(*axes, i))
       expanded.push_back(SymbolicDim::constant(1));
@@ -522,11 +522,10 @@ std::optional<Transfer::Elements> Transfer::arithmetic(OpResult result) {
     if (type == "Mul")
       value = analysis.multiply(x, y);
     else if (x.isConstant() && y.isConstant()) {
-      if (type == "Add" &&
-          !llvm::AddOverflow(x.coefficient, y.coefficient, constant))
-        value = SymbolicDim::constant(constant);
-      else if (type == "Sub" &&
-               !llvm::SubOverflow(x.coefficient, y.coefficient, constant))
+      if ((type == "Add" &&
+           !llvm::AddOverflow(x.coefficient, y.coefficient, constant)) ||
+          (type == "Sub" &&
+           !llvm::SubOverflow(x.coefficient, y.coefficient, constant)))
         value = SymbolicDim::constant(constant);
       else if (type == "Div" && x.coefficient >= 0 && y.coefficient > 0)
         value = SymbolicDim::constant(x.coefficient / y.coefficient);

@@ -32,8 +32,8 @@ static int64_t getNumber(Value value) {
 }
 
 /// What may not be UTF-8, for it comes from the model.
-static std::string fixed(std::string text) {
-  return llvm::json::isUTF8(text) ? text : llvm::json::fixUTF8(text);
+static std::string fixed(llvm::StringRef text) {
+  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
 
 void mlir::tandem::capi::writeGraph(ModuleOp module, llvm::raw_ostream &os) {

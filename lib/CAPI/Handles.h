@@ -67,6 +67,8 @@ std::shared_ptr<void> removeObject(Kind kind, uintptr_t handle);
 template <typename Handle>
 Handle
 addHandle(std::shared_ptr<typename HandleTraits<Handle>::Object> object) {
+  // A handle is a number to the table, and nothing to a program.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<Handle>(
       addObject(HandleTraits<Handle>::kind, std::move(object)));
 }
@@ -95,7 +97,9 @@ TandemError readOptions(const T *given, T &result, const char *what) {
   if (!given)
     return nullptr;
   size_t size = given->structSize;
-  if (size < sizeof(T) && size < offsetof(T, structSize) + 2 * sizeof(size_t))
+  // Some have nothing but their size and one field.
+  constexpr size_t fewest = offsetof(T, structSize) + 2 * sizeof(size_t);
+  if (size < std::min(sizeof(T), fewest))
     return makeError(TANDEM_ERROR_INVALID_ARGUMENT,
                      llvm::Twine(what) +
                          ": structSize is not set; start from the INIT macro");

@@ -144,7 +144,8 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
   if (std::error_code code = fs::createUniqueDirectory("tandem", folder))
     return emitError(loc) << "cannot make a temporary folder: "
                           << code.message();
-  auto removeFolder = llvm::scope_exit([&] { fs::remove_directories(folder); });
+  auto removeFolder =
+      llvm::scope_exit([&] { (void)fs::remove_directories(folder); });
   auto inFolder = [&](StringRef file) {
     SmallString<128> result(folder);
     path::append(result, file);
@@ -196,11 +197,12 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                           << "': it is no regular file";
   // Written beside its final name, so that it appears at once.
   SmallString<128> temporary;
-  if ((code = fs::createUniqueFile(output + ".%%%%%%", temporary)))
+  code = fs::createUniqueFile(output + ".%%%%%%", temporary);
+  if (code)
     return emitError(loc) << "cannot write '" << output
                           << "': " << code.message();
-  fs::remove(temporary);
-  auto removeTemporary = llvm::scope_exit([&] { fs::remove(temporary); });
+  (void)fs::remove(temporary);
+  auto removeTemporary = llvm::scope_exit([&] { (void)fs::remove(temporary); });
   std::string versions = "--version-script=" + script;
   if (failed(runLinker(loc, options.linker,
                        {"-shared", "-o", temporary, object, assembly,
@@ -218,8 +220,9 @@ mlir::tandem::compileToSharedObject(ModuleOp module, StringRef output,
                        compile::makeHeader(moduleInfo, path::filename(header),
                                            path::filename(name)))))
     return failure();
-  if ((code = fs::rename(temporary, output))) {
-    fs::remove(header);
+  code = fs::rename(temporary, output);
+  if (code) {
+    (void)fs::remove(header);
     return emitError(loc) << "cannot write '" << output
                           << "': " << code.message();
   }

@@ -183,7 +183,9 @@ std::string SourceFunctions::getOpsetConflict(int64_t number, StringRef domain,
   size_t index =
       indices.find(keyOf(call->domain, call->opType, call->overload))->second;
   walk(functions[index].node(), [&](const NodeProto &node) {
-    StringRef own = node.domain().empty() ? "ai.onnx" : node.domain();
+    StringRef own = node.domain();
+    if (own.empty())
+      own = "ai.onnx";
     isUsed |= own == domain && node.op_type() == type;
   });
   return isUsed ? conflict : std::string();

@@ -247,14 +247,14 @@ void GraphExporter::writeOpsets(const ::tandem_onnx::ModelProto &extra) {
     for (NamedAttribute entry : imports)
       if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
         versions[entry.getName().getValue()] = number.getInt();
-  if (auto own = versions.find("ai.onnx"); own != versions.end())
+  if (auto *own = versions.find("ai.onnx"); own != versions.end())
     opset = own->second;
   // In the source's order and spelling, where they are not the usual ones.
   llvm::StringSet<> written;
   for (const auto &import : extra.opset_import()) {
     StringRef domain = import.domain();
     domain = domain.empty() ? StringRef("ai.onnx") : domain;
-    auto known = versions.find(domain);
+    auto *known = versions.find(domain);
     if (known == versions.end() || known->second != import.version())
       continue;
     *model.add_opset_import() = import;
@@ -285,7 +285,7 @@ static StringRef resultText(func::FuncOp function, unsigned index,
 /// last.
 template <typename Iterator, typename NameOf>
 static void orderByName(DictionaryAttr entries, StringRef list, Iterator begin,
-                        Iterator end, NameOf nameOf) {
+                        const Iterator &end, NameOf nameOf) {
   auto order = entries ? entries.getAs<ArrayAttr>(list) : ArrayAttr();
   if (!order)
     return;
@@ -1440,7 +1440,7 @@ void GraphExporter::emitArith(Operation &op, Scope &scope) {
   } else if (auto compare = dyn_cast<arith::CmpIOp>(op)) {
     StringRef left = operand(0), right = operand(1);
     std::string name;
-    auto negate = [&](std::string value) {
+    auto negate = [&](const std::string &value) {
       return sink.make("Not", {value}, "check");
     };
     switch (compare.getPredicate()) {

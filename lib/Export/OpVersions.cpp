@@ -25,16 +25,15 @@ static constexpr Entry table[] = {
 
 bool mlir::tandem::onnx::isSameOp(llvm::StringRef opType, int64_t opset,
                                   int64_t otherOpset) {
-  const Entry *entry =
-      std::lower_bound(std::begin(table), std::end(table), opType,
-                       [](const Entry &entry, llvm::StringRef name) {
-                         return entry.name < name;
-                       });
+  const Entry *entry = llvm::lower_bound(
+      table, opType, [](const Entry &entry, llvm::StringRef name) {
+        return entry.name < name;
+      });
   if (entry == std::end(table) || entry->name != opType)
     return true;
   auto [first, last] = std::minmax(opset, otherOpset);
-  return std::none_of(std::begin(entry->versions), std::end(entry->versions),
-                      [first = first, last = last](uint8_t version) {
-                        return version > first && version <= last;
-                      });
+  return llvm::none_of(entry->versions,
+                       [first = first, last = last](uint8_t version) {
+                         return version > first && version <= last;
+                       });
 }

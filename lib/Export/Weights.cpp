@@ -101,7 +101,7 @@ static std::error_code place(StringRef source, StringRef target, bool isLink) {
   if (!code)
     code = fs::rename(temporary, target);
   if (code)
-    fs::remove(temporary);
+    (void)fs::remove(temporary);
   return code;
 }
 

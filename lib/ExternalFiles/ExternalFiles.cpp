@@ -110,7 +110,7 @@ bool ExternalFiles::read(const ExternalRef &ref, uint64_t size,
       fs::openNativeFileForRead(path, fs::OF_None, &real);
   if (!file)
     return refuse("cannot be read: " + llvm::toString(file.takeError()));
-  llvm::scope_exit close([&] { fs::closeFile(*file); });
+  llvm::scope_exit close([&] { (void)fs::closeFile(*file); });
   if (!isInside(real))
     return refuse("leads out of the model's folder");
   if (std::error_code code = fs::status(*file, status))

@@ -183,7 +183,7 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
     std::string error;
     StringAttr value = readSparse(sparse, info, error);
     if (!value) {
-      graphError(scope, "initializer '" + name + "' " + error);
+      graphError(scope, llvm::Twine("initializer '") + name + "' " + error);
       slot->value = noValue(scope);
       continue;
     }

@@ -108,7 +108,7 @@ void GraphImporter::keepValues(Scope &scope, const GraphProto &graph,
   for (const ValueInfoProto &output : graph.output()) {
     const Slot *slot = lookup(scope, output.name());
     if (slot && output.has_type() &&
-        !(slot->owner == &scope && slot->definition >= 0))
+        (slot->owner != &scope || slot->definition < 0))
       noteType(scope, output.type(), slot->info);
   }
 

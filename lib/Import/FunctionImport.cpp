@@ -175,7 +175,7 @@ void GraphImporter::recordCall(NodeState &node, int64_t call,
       continue;
     }
     // An input that the body does not read has only its name.
-    auto place = llvm::find(body.externals, slot->value);
+    auto *place = llvm::find(body.externals, slot->value);
     if (place == body.externals.end())
       inputs.push_back(builder.getStringAttr(sourceName(slot->value)));
     else
@@ -183,7 +183,7 @@ void GraphImporter::recordCall(NodeState &node, int64_t call,
           builder.getI64IntegerAttr(place - body.externals.begin()));
   }
   for (const Slot *slot : node.outputs) {
-    auto place =
+    auto *place =
         slot ? llvm::find(body.results, slot->value) : body.results.end();
     outputs.push_back(builder.getI64IntegerAttr(
         place == body.results.end() ? -1 : place - body.results.begin()));

@@ -348,13 +348,13 @@ void GraphImporter::importMain(func::FuncOp function) {
       if (value) {
         auto held = initializer ? infoOf(*initializer) : infoOf(*sparse);
         std::string spelling = print(held);
-        if (slot->info.kind == ValueInfo::Unknown)
-          slot->info = held;
-        else if (mergeDeclared(held, slot->info) == MergeResult::Contradiction)
+        bool unknown = slot->info.kind == ValueInfo::Unknown;
+        if (!unknown &&
+            mergeDeclared(held, slot->info) == MergeResult::Contradiction)
           modelError("graph input '" + input.name() + "' is declared as " +
                      print(slot->info) + ", but its initializer is " +
                      spelling);
-        else if (slot->info.isTensor() && slot->info.dataType == 0)
+        else if (unknown || (slot->info.isTensor() && slot->info.dataType == 0))
           slot->info = held;
       }
       if (input.has_type())

@@ -106,7 +106,7 @@ GraphImporter::createOp(Scope &scope, Location location, OperationName name,
   if (attributes.size() > 16)
     llvm::sort(attributes, byName);
   else
-    for (auto at = attributes.begin(); at != attributes.end(); ++at)
+    for (auto *at = attributes.begin(); at != attributes.end(); ++at)
       if (at != attributes.begin() && byName(*at, at[-1]))
         std::rotate(std::upper_bound(attributes.begin(), at, *at, byName), at,
                     at + 1);

@@ -87,11 +87,11 @@ public:
 
   /// Records that the node cannot be right. The first message is kept.
   void fail(const llvm::Twine &message) {
-    if (message_.empty())
-      message_ = message.str();
+    if (problem.empty())
+      problem = message.str();
   }
-  bool failed() const { return !message_.empty(); }
-  const std::string &message() const { return message_; }
+  bool failed() const { return !problem.empty(); }
+  const std::string &message() const { return problem; }
 
 private:
   const ::tandem_onnx::AttributeProto *
@@ -100,7 +100,7 @@ private:
   llvm::ArrayRef<const ::tandem_onnx::AttributeProto *> attributes;
   bool readsExternal;
   LoadFn load;
-  std::string message_;
+  std::string problem;
 };
 
 using InferFn = void (*)(NodeInference &);

@@ -53,7 +53,7 @@ bool GraphImporter::convertShape(const ::tandem_onnx::TensorShapeProto &shape,
     }
     // PyTorch writes "Max(1, s0)"; a comma would end the name in dim_params.
     std::string key = name.str();
-    std::replace(key.begin(), key.end(), ',', ';');
+    llvm::replace(key, ',', ';');
     auto [entry, isNew] =
         symbolIds.try_emplace(key, static_cast<int64_t>(symbolNames.size()));
     if (isNew) {

@@ -19,7 +19,6 @@ using llvm::StringRef;
 using llvm::Twine;
 
 namespace {
-
 /// The messages that can hold a TensorProto, and those that are only counted.
 enum class Message : uint8_t {
   None,
@@ -33,6 +32,7 @@ enum class Message : uint8_t {
   Function,
   Training,
 };
+} // namespace
 
 constexpr uint32_t kRawDataField = 9;
 
@@ -45,7 +45,7 @@ constexpr unsigned kMaxDepth = 100;
 constexpr uint64_t kMinBytesPerMessage = 8;
 constexpr uint64_t kManyMessages = 1 << 20;
 
-StringRef nameOf(Message message) {
+static StringRef nameOf(Message message) {
   switch (message) {
   case Message::Model:
     return "model";
@@ -71,7 +71,7 @@ StringRef nameOf(Message message) {
 }
 
 /// The message that the length-delimited `field` of `parent` holds.
-Message childOf(Message parent, uint32_t field) {
+static Message childOf(Message parent, uint32_t field) {
   switch (parent) {
   case Message::Model:
     switch (field) {
@@ -85,8 +85,9 @@ Message childOf(Message parent, uint32_t field) {
     case 14:
     case 26:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Graph:
     switch (field) {
     case 1:
@@ -101,8 +102,9 @@ Message childOf(Message parent, uint32_t field) {
     case 14:
     case 16:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Node:
     switch (field) {
     case 5:
@@ -110,8 +112,9 @@ Message childOf(Message parent, uint32_t field) {
     case 9:
     case 10:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Attribute:
     switch (field) {
     case 5:
@@ -126,8 +129,9 @@ Message childOf(Message parent, uint32_t field) {
     case 14:
     case 15:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Tensor:
     return field == 3 || field == 13 || field == 16 ? Message::Leaf
                                                     : Message::None;
@@ -143,8 +147,9 @@ Message childOf(Message parent, uint32_t field) {
     case 12:
     case 14:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Training:
     switch (field) {
     case 1:
@@ -153,8 +158,9 @@ Message childOf(Message parent, uint32_t field) {
     case 3:
     case 4:
       return Message::Leaf;
+    default:
+      return Message::None;
     }
-    return Message::None;
   case Message::Leaf:
   case Message::None:
     break;
@@ -166,13 +172,13 @@ constexpr uint32_t kNodeDocField = 6;
 
 /// Fields of a node that are kept as bytes: documentation, metadata, device
 /// configurations.
-bool isNodeExtra(uint64_t field) {
+static bool isNodeExtra(uint64_t field) {
   return field == kNodeDocField || field == 9 || field == 10;
 }
 
 /// Fields that are not parsed: the above, which can be most of a file, and
 /// those of functions, which are kept as they stand.
-bool isDropped(Message parent, uint32_t field) {
+static bool isDropped(Message parent, uint32_t field) {
   switch (parent) {
   case Message::Node:
     return isNodeExtra(field);
@@ -183,7 +189,7 @@ bool isDropped(Message parent, uint32_t field) {
   }
 }
 
-size_t varintSize(uint64_t value) {
+static size_t varintSize(uint64_t value) {
   size_t size = 1;
   for (; value >= 0x80; value >>= 7)
     ++size;
@@ -192,7 +198,7 @@ size_t varintSize(uint64_t value) {
 
 /// Reads a varint in [position, end) of `bytes`. Returns false when it is cut
 /// off or longer than ten bytes.
-inline bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
+static bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
                        uint64_t &value) {
   // Nearly all have one byte.
   if (LLVM_LIKELY(position < end && bytes[position] < 0x80)) {
@@ -212,6 +218,7 @@ inline bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
   return false;
 }
 
+namespace {
 class Scanner {
 public:
   Scanner(StringRef file, std::string &error, KeptRanges *kept)

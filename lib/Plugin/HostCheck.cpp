@@ -46,6 +46,7 @@ static int findNeeded(dl_phdr_info *info, size_t, void *data) {
         address - begin < header.p_memsz)
       holds = true;
     if (header.p_type == PT_DYNAMIC)
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): where it was loaded.
       dynamic = reinterpret_cast<const ElfW(Dyn) *>(begin);
   }
   if (!holds)
@@ -56,6 +57,7 @@ static int findNeeded(dl_phdr_info *info, size_t, void *data) {
   const char *strings = nullptr;
   for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; ++entry)
     if (entry->d_tag == DT_STRTAB)
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address.
       strings = reinterpret_cast<const char *>(entry->d_un.d_ptr);
   for (const ElfW(Dyn) *entry = dynamic; strings && entry->d_tag != DT_NULL;
        ++entry)

@@ -30,7 +30,7 @@ static const void *getMLIRSymbol() {
   void (MLIRContext::*method)(bool) = &MLIRContext::allowUnregisteredDialects;
   const void *address;
   static_assert(sizeof(method) >= sizeof(address));
-  std::memcpy(&address, &method, sizeof(address));
+  std::memcpy(static_cast<void *>(&address), &method, sizeof(address));
   return address;
 }
 

@@ -546,7 +546,7 @@ static void explain(func::FuncOp function, func::FuncOp sizes,
   llvm::raw_string_ostream os(reason);
   Location loc = obstacle ? obstacle->getLoc() : function.getLoc();
   Operation *region = obstacle ? obstacle->getParentOp() : nullptr;
-  while (region && isa<scf::IfOp, scf::ForOp, scf::WhileOp>(region))
+  while (isa_and_nonnull<scf::IfOp, scf::ForOp, scf::WhileOp>(region))
     region = region->getParentOp();
   if (region && region != sizes) {
     os << "they come out of a '" << region->getName()

@@ -94,7 +94,7 @@ std::optional<int64_t>
 TuningProfile::lookup(int64_t hidden, StringRef dtype,
                       std::optional<int64_t> worldSize) const {
   if (worldSize)
-    return lookupWorld(hidden, dtype, *worldSize);
+    return lookupWorld(hidden, dtype, worldSize);
   // It may be any: one that an entry names, or another.
   std::optional<int64_t> least =
       lookupWorld(hidden, dtype, /*worldSize=*/std::nullopt);

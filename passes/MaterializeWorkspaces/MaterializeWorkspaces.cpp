@@ -126,7 +126,7 @@ LogicalResult Materializer::verifyPlaces(ModuleOp module) {
     if (!getMissingGroup(op) && !needsStream(op))
       return WalkResult::advance();
     auto function = op->getParentOfType<FunctionOpInterface>();
-    if (function && isa<func::FuncOp>(function))
+    if (isa_and_nonnull<func::FuncOp>(function))
       return WalkResult::advance();
     op->emitOpError("is not in a func.func, so it can't get a workspace");
     return WalkResult::interrupt();
@@ -144,7 +144,7 @@ LogicalResult Materializer::verifyUses(ModuleOp module) {
     op->getAttrDictionary().walk([&](SymbolRefAttr reference) {
       auto function =
           symbols.lookupNearestSymbolFrom<func::FuncOp>(op, reference);
-      auto it = function ? needed.find(function) : needed.end();
+      auto *it = function ? needed.find(function) : needed.end();
       if (!found && it != needed.end() && it->second.any())
         found = function;
     });
@@ -222,7 +222,7 @@ void Materializer::passHandles(func::FuncOp function) {
     if (!call)
       return;
     func::FuncOp callee = getCallee(call);
-    auto it = callee ? needed.find(callee) : needed.end();
+    auto *it = callee ? needed.find(callee) : needed.end();
     if (it == needed.end())
       return;
     SmallVector<Value> operands(call.getOperands());

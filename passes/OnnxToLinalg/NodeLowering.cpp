@@ -209,13 +209,13 @@ FailureOr<SmallVector<int64_t>> NodeLowering::getConstantInput(unsigned index,
 
 FailureOr<std::optional<SmallVector<int64_t>>>
 NodeLowering::getIntsFromAttrOrInput(StringRef name, unsigned index) {
-  if (auto ints = node.getInts(name))
-    return std::optional<SmallVector<int64_t>>(*ints);
-  if (!node.getInput(index))
-    return std::optional<SmallVector<int64_t>>();
+  std::optional<SmallVector<int64_t>> given = node.getInts(name);
+  if (given || !node.getInput(index))
+    return given;
   FailureOr<SmallVector<int64_t>> ints = getConstantInput(index, name);
   if (failed(ints))
     return failure();
+  // NOLINTNEXTLINE(bugprone-optional-value-conversion): from a FailureOr.
   return std::optional<SmallVector<int64_t>>(*ints);
 }
 

@@ -98,7 +98,7 @@ static bool readNorm(OnnxNode node, StringRef prefix, double &epsilon,
   auto given = node.getFloat((prefix + "epsilon").str());
   auto text = node.getString((prefix + "rounding").str());
   auto kind = text ? symbolizeNormRounding(*text) : std::nullopt;
-  if (!given || !kind || !(*given >= 0 && std::isfinite(*given)))
+  if (!given || !kind || *given < 0 || !std::isfinite(*given))
     return false;
   epsilon = *given;
   rounding = *kind;

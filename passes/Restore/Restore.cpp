@@ -272,7 +272,7 @@ void BlockRestorer::spread(size_t index,
     // still at the places of later raised ops.
     int64_t between =
         last - position - static_cast<int64_t>(sources.size() - 1 - i);
-    for (auto at = llvm::upper_bound(
+    for (const auto *at = llvm::upper_bound(
              places, std::pair(position, std::numeric_limits<size_t>::max()));
          at != places.end() && at->first < last && between > 0; ++at)
       between -= at->second > index;

@@ -284,9 +284,10 @@ void ReturnFailuresPass::runOnOperation() {
         rewriter.rewrite(check);
       else if (auto alloc = dyn_cast<memref::AllocOp>(op))
         rewriter.rewrite(alloc);
-      else if (auto call = dyn_cast<LLVM::CallOp>(op))
-        rewriter.rewrite(call);
-      else if (auto call = cast<func::CallOp>(op)) {
+      else if (auto foreign = dyn_cast<LLVM::CallOp>(op))
+        rewriter.rewrite(foreign);
+      else {
+        auto call = cast<func::CallOp>(op);
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             call, call.getCalleeAttr());
         if (callee && callee->hasAttr(statusAttrName))

@@ -79,7 +79,7 @@ static LogicalResult convertFunction(IRRewriter &rewriter,
   function.walk([&](func::ReturnOp ret) {
     rewriter.setInsertionPoint(ret);
     SmallVector<Value> rest;
-    auto next = places.begin();
+    auto *next = places.begin();
     for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
       if (next == places.end() || next->first != i) {
         rest.push_back(value);
@@ -173,7 +173,7 @@ LogicalResult mlir::tandem::moveResultsToArguments(IRRewriter &rewriter,
   for (func::CallOp call : calls) {
     auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
         call, call.getCalleeAttr());
-    auto it = callee ? functions.find(callee) : functions.end();
+    auto *it = callee ? functions.find(callee) : functions.end();
     if (it != functions.end() &&
         failed(convertCall(rewriter, call, callee, it->second)))
       return failure();

@@ -536,7 +536,7 @@ void CudaBackend::writeDump() noexcept {
     std::string text = dump();
     if (fd)
       (void)!write(fd.get(), text.data(), text.size());
-  } catch (...) {
+  } catch (...) { // NOLINT(bugprone-empty-catch): without memory, no dump.
   }
 }
 
@@ -872,12 +872,13 @@ Error CudaBackend::throughNccl(const CallArgs &args, cudaStream_t stream) {
   else if (withNorm && fits(args.residualOut) &&
            args.residualOut.data != args.residual.data)
     sum = args.residualOut;
-  if ((copied || !sum.data) && count * element > scratchThird())
+  const uint64_t wanted = count * element;
+  if ((copied || !sum.data) && wanted > scratchThird())
     return makeError(
         TANDEM_STATUS_INVALID_ARGUMENT, -1,
         "%llu bytes: through NCCL, rows that aren't contiguous, and calls "
         "whose only contiguous output is the residual itself, may have %llu",
-        static_cast<unsigned long long>(count * element),
+        static_cast<unsigned long long>(wanted),
         static_cast<unsigned long long>(scratchThird()));
   if (copied) {
     in = {scratchPart(0), args.hidden};
@@ -953,9 +954,9 @@ tandem_status CudaBackend::fused(const tandem_norm_args &args, bool onFusedPath,
                           : "tandem_fused_all_reduce_norm (fallback)");
   GpuScope scope(*held->gpu);
   cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
-  CallArgs call_ = callOf(args);
+  CallArgs given = callOf(args);
   if (held->comm->world == 1)
-    return finish(alone(call_, stream), call);
+    return finish(alone(given, stream), call);
   if (Error e = findDeparted())
     return fail(e, call);
   const bool inOrder =
@@ -967,12 +968,12 @@ tandem_status CudaBackend::fused(const tandem_norm_args &args, bool onFusedPath,
                   : held->direct ? PathOrdered
                                  : PathGather;
   uint32_t kind = onFusedPath ? KindFused : KindOrdered;
-  note(path, kind, call_, call, stream);
+  note(path, kind, given, call, stream);
   if (onFusedPath)
-    return finish(exchange(call_, KindFused | invariant, 0, stream), call);
+    return finish(exchange(given, KindFused | invariant, 0, stream), call);
   if (inOrder)
-    return finish(ordered(call_, KindOrdered | invariant, stream), call);
-  return finish(checkThenNccl(call_, KindOrdered, stream), call);
+    return finish(ordered(given, KindOrdered | invariant, stream), call);
+  return finish(checkThenNccl(given, KindOrdered, stream), call);
 }
 
 tandem_status CudaBackend::allReduce(const tandem_all_reduce_args &args,
@@ -980,15 +981,15 @@ tandem_status CudaBackend::allReduce(const tandem_all_reduce_args &args,
   Trace trace("tandem_all_reduce");
   GpuScope scope(*held->gpu);
   cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
-  CallArgs call_ = {};
-  call_.tokens = args.tokens;
-  call_.hidden = args.hidden;
-  call_.dtype = args.dtype;
-  call_.reduction = args.reduction;
-  call_.input = rowsOf(args.input);
-  call_.sumOut = rowsOf(args.output);
+  CallArgs given = {};
+  given.tokens = args.tokens;
+  given.hidden = args.hidden;
+  given.dtype = args.dtype;
+  given.reduction = args.reduction;
+  given.input = rowsOf(args.input);
+  given.sumOut = rowsOf(args.output);
   if (held->comm->world == 1)
-    return finish(alone(call_, stream), call);
+    return finish(alone(given, stream), call);
   if (Error e = findDeparted())
     return fail(e, call);
   // NCCL's maximum and minimum treat NaNs as the GPU's instructions do, so only
@@ -1003,12 +1004,12 @@ tandem_status CudaBackend::allReduce(const tandem_all_reduce_args &args,
        : !inOrder     ? PathNccl
        : held->direct ? PathOrdered
                       : PathGather,
-       KindAllReduce, call_, call, stream);
+       KindAllReduce, given, call, stream);
   if (small)
-    return finish(exchange(call_, KindAllReduce | invariant, 0, stream), call);
+    return finish(exchange(given, KindAllReduce | invariant, 0, stream), call);
   if (inOrder)
-    return finish(ordered(call_, KindAllReduce | invariant, stream), call);
-  return finish(checkThenNccl(call_, KindAllReduce, stream), call);
+    return finish(ordered(given, KindAllReduce | invariant, stream), call);
+  return finish(checkThenNccl(given, KindAllReduce, stream), call);
 }
 
 tandem_status CudaBackend::addRmsNorm(const tandem_norm_args &args) {

@@ -308,6 +308,7 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
   Facts &facts = mine.facts;
   facts.world = static_cast<uint32_t>(world);
   std::vector<CudaVote> all;
+  all.reserve(votes.size());
   for (const DeviceVote &vote : votes)
     all.push_back(wordsOf<CudaVote>(vote.words));
   facts.multiprocessors = all[0].multiprocessors;

@@ -114,7 +114,9 @@ Error SharedRegion::open(const std::shared_ptr<const Gpu> &onGpu, int fd,
   bytes = size;
   CUmemGenericAllocationHandle handle;
   if (CUresult code = driver.memImport(
-          &handle, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
+          &handle,
+          // NOLINTNEXTLINE(performance-no-int-to-ptr): as the driver wants it.
+          reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
     return driver.failure(code, "importing a peer's memory");
   Error error = map(handle, granularity);

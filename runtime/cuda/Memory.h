@@ -42,6 +42,7 @@ public:
   /// For a forked child, which has no mapping.
   void forget() { base = 0; }
 
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has it as a number.
   void *get() const { return reinterpret_cast<void *>(base); }
   /// Bytes that are mapped: a multiple of the GPU's granularity.
   uint64_t size() const { return bytes; }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <pthread.h>
+// NOLINTNEXTLINE(modernize-deprecated-headers): pthread_sigmask is POSIX.
 #include <signal.h>
 
 using namespace tandem;

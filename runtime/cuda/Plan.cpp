@@ -23,7 +23,7 @@ Tuning tandem::cuda::defaultTuning(uint32_t world, bool) {
   // One step sends world - 1 times the bytes, two steps 2 (world - 1) / world
   // times, and cost some 3 us more: what the link moves of one rank's bytes in
   // that time is about 1 MiB.
-  uint64_t oneStep = mib * world / ((world - 1) * (world - 2));
+  uint64_t oneStep = mib * world / (uint64_t(world - 1) * (world - 2));
   return {oneStep, oneStep};
 }
 

@@ -271,7 +271,7 @@ TANDEM_HD constexpr Layout layOutRegion(uint32_t world, uint64_t capacity) {
   // Two ranks send everything in lines.
   if (world == 2 && l.lineArea < l.capacity / 8 * 9)
     l.lineArea = l.capacity / 8 * 9;
-  l.lineArea = roundUp(l.lineArea + maxRowBytes * 2, 128);
+  l.lineArea = roundUp(l.lineArea + uint64_t(maxRowBytes) * 2, 128);
   // Two-step: a share of the inputs, and one of the sums; one step: what fits
   // in both.
   l.payloadArea =

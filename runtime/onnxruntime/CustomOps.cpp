@@ -13,14 +13,13 @@
 
 using namespace tandem::ort;
 
-namespace {
-
-tandem_dtype dtypeOf(ElementType type) {
+static tandem_dtype dtypeOf(ElementType type) {
   return type == kFloat     ? TANDEM_DTYPE_F32
          : type == kFloat16 ? TANDEM_DTYPE_F16
                             : TANDEM_DTYPE_BF16;
 }
 
+namespace {
 /// One node.
 struct Kernel {
   Kernel(Api api, const Op &op) : api(api), op(op) { op.group.enter(); }
@@ -65,8 +64,9 @@ private:
 struct Places {
   size_t bias = 0, preGamma = 0, residual = 0, gamma = 0;
 };
+} // namespace
 
-Places placesOf(const std::string &name) {
+static Places placesOf(const std::string &name) {
   Places places;
   size_t next = 1;
   // AllReduce[Bias][RMSNorm][Add]RMSNorm
@@ -82,8 +82,6 @@ Places placesOf(const std::string &name) {
   places.gamma = next;
   return places;
 }
-
-} // namespace
 
 Status *Kernel::readRounding(const KernelInfo *info, const char *name,
                              tandem_rounding &result) const {

@@ -51,18 +51,20 @@ struct Registry {
   uint64_t next = 0;
 };
 
-Registry &registry() {
+} // namespace
+
+static Registry &registry() {
   static Registry *theRegistry = new Registry();
   return *theRegistry;
 }
 
-std::shared_ptr<Registration> find(const char *id) {
+static std::shared_ptr<Registration> find(const char *id) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   auto entry = registry().entries.find(id ? id : "");
   return entry == registry().entries.end() ? nullptr : entry->second;
 }
 
-bool toNumber(const std::string &text, int64_t &value) {
+static bool toNumber(const std::string &text, int64_t &value) {
   char *end = nullptr;
   errno = 0;
   long long number = std::strtoll(text.c_str(), &end, 10);
@@ -72,15 +74,14 @@ bool toNumber(const std::string &text, int64_t &value) {
   return true;
 }
 
-} // namespace
-
 /// Whether our ops can serve ONNX Runtime's CUDA provider.
 static bool canServeCuda(const ApiBase &base) {
 #ifdef TANDEM_RUNTIME_CUDA
   // In 1.N.P, N is the API's version.
-  unsigned major = 0, minor = 0;
-  return std::sscanf(base.getVersionString(), "%u.%u", &major, &minor) == 2 &&
-         (major > 1 || (major == 1 && minor >= kCudaApiVersion));
+  char *end = nullptr;
+  unsigned long major = std::strtoul(base.getVersionString(), &end, 10);
+  unsigned long minor = *end == '.' ? std::strtoul(end + 1, nullptr, 10) : 0;
+  return major > 1 || (major == 1 && minor >= kCudaApiVersion);
 #else
   return (void)base, false;
 #endif
@@ -162,6 +163,7 @@ static Status *addDomains(const Api &api, SessionOptions *options,
 
 extern "C" {
 
+// NOLINTNEXTLINE(readability-identifier-naming): ONNX Runtime's name for it.
 TANDEM_API Status *RegisterCustomOps(SessionOptions *options,
                                      const ApiBase *base) {
   Api api(base->getApi(kApiVersion));

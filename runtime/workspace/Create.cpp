@@ -327,6 +327,7 @@ Error Creation::exchange(WorkspaceMaker &maker, Offers &offers, bool &again) {
   if (offered || comm.isRemote())
     fds.clear();
   std::vector<int> shown;
+  shown.reserve(fds.size());
   for (const UniqueFd &fd : fds)
     shown.push_back(fd.get());
   Frame answer;

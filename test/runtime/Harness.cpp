@@ -235,7 +235,7 @@ std::vector<std::string> tandem::test::listShm() {
   DIR *dir = opendir("/dev/shm");
   while (dirent *entry = dir ? readdir(dir) : nullptr)
     if (strstr(entry->d_name, "tandem"))
-      names.push_back(entry->d_name);
+      names.emplace_back(entry->d_name);
   if (dir)
     closedir(dir);
   return names;

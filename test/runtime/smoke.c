@@ -21,8 +21,10 @@ int main(void) {
   tandem_context *context = NULL;
   tandem_comm *comm = NULL;
   tandem_workspace *workspace = NULL;
+  /* NOLINTBEGIN(readability-identifier-naming): as C programs name things. */
   tandem_comm_desc comm_desc = TANDEM_COMM_DESC_INIT;
   tandem_workspace_desc workspace_desc = TANDEM_WORKSPACE_DESC_INIT;
+  /* NOLINTEND(readability-identifier-naming) */
   tandem_norm_args args = TANDEM_NORM_ARGS_INIT;
   tandem_counters counters = TANDEM_COUNTERS_INIT;
   float input[8] = {3, 4, 0, 0, 3, 4, 0, 0};

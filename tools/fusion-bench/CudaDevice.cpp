@@ -58,7 +58,7 @@ public:
     if (failed(cudaHostGetDevicePointer(&mapped, board, 0)))
       return problem;
     for (int i = 0; i < world; ++i)
-      starts[i] = reinterpret_cast<uint64_t *>(mapped) + 16 * i;
+      starts[i] = reinterpret_cast<uint64_t *>(mapped) + ptrdiff_t(16) * i;
     if (rank == 0)
       snprintf(board->deviceName, sizeof(board->deviceName), "%.100s",
                properties.name);
@@ -212,6 +212,7 @@ std::string CudaDevice::replay(cudaGraphExec_t graph, double &microseconds) {
 std::string CudaDevice::measure(Timing timing, int calls, int samples,
                                 const Body &body, double *out) {
   // The same on all ranks, so that each knows when the last one came.
+  // NOLINTNEXTLINE(bugprone-random-generator-seed)
   std::mt19937 random(7);
   std::vector<std::vector<uint64_t>> delays(static_cast<size_t>(calls));
   double latest = 0;

@@ -25,11 +25,11 @@ struct Handles {
     tandem_context_destroy(context);
   }
 };
+} // namespace
 
-uint64_t sizeOf(tandem_dtype dtype) {
+static uint64_t sizeOf(tandem_dtype dtype) {
   return dtype == TANDEM_DTYPE_F32 ? 4 : 2;
 }
-} // namespace
 
 uint64_t tandem::bench::bytesOf(const Item &item) {
   return static_cast<uint64_t>(item.tokens * item.hidden) * sizeOf(item.dtype);

@@ -18,9 +18,11 @@ namespace {
 struct Summary {
   double median = -1, least = -1, most = -1;
 };
-const char *const dtypeNames[] = {"f32", "f16", "bf16"};
+} // namespace
 
-Summary summarize(Board &board, const Options &options, size_t item) {
+static const char *const dtypeNames[] = {"f32", "f16", "bf16"};
+
+static Summary summarize(Board &board, const Options &options, size_t item) {
   std::vector<double> all;
   for (int sample = 0; sample < options.samples; ++sample) {
     // A sample takes as long as its slowest rank.
@@ -36,14 +38,14 @@ Summary summarize(Board &board, const Options &options, size_t item) {
   return {all[all.size() / 2], all.front(), all.back()};
 }
 
-std::string today() {
+static std::string today() {
   time_t now = time(nullptr);
   char text[32];
   strftime(text, sizeof(text), "%Y-%m-%d", gmtime(&now));
   return text;
 }
 
-void printNumber(FILE *out, double value) {
+static void printNumber(FILE *out, double value) {
   if (value < 0)
     fprintf(out, "null");
   else
@@ -51,17 +53,17 @@ void printNumber(FILE *out, double value) {
 }
 
 /// Device names are the driver's; what JSON can't hold as it is becomes '?'.
-std::string plain(const char *text) {
+static std::string plain(const char *text) {
   std::string out;
   for (; *text; ++text)
     out += *text < 32 || *text == '"' || *text == '\\' ? '?' : *text;
   return out;
 }
-} // namespace
 
 int tandem::bench::report(const Options &options, Board &board) {
   std::vector<Item> items = itemsOf(options);
   std::vector<Summary> summaries;
+  summaries.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i)
     summaries.push_back(summarize(board, options, i));
 

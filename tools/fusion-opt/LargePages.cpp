@@ -37,6 +37,7 @@ void mlir::tandem::expectAllocations(size_t bytes) {
   std::free(block);
   mallopt(M_TOP_PAD, pageSize);
   if (uintptr_t end = getHeapEnd(); begin < end)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the heap.
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
 }
 

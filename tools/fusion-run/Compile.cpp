@@ -14,6 +14,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+// NOLINTNEXTLINE(modernize-deprecated-headers): POSIX has more than C++.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -78,6 +79,7 @@ bool tandem::run::compileModel(const std::string &model,
   std::vector<std::string> words = {compiler, "--compile", model, "-o", output};
   words.insert(words.end(), flags.begin(), flags.end());
   std::vector<char *> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string &word : words)
     arguments.push_back(&word[0]);
   arguments.push_back(nullptr);

@@ -53,9 +53,11 @@ public:
   bool open(int index, std::string &error) {
     void *library = nullptr;
     for (const char *name :
-         {"libcudart.so", "libcudart.so.13", "libcudart.so.12"})
-      if ((library = dlopen(name, RTLD_NOW | RTLD_GLOBAL)))
+         {"libcudart.so", "libcudart.so.13", "libcudart.so.12"}) {
+      library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+      if (library)
         break;
+    }
     if (!library) {
       error = "--device=cuda needs the CUDA runtime, libcudart.so, which is "
               "not found";

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+// NOLINTNEXTLINE(modernize-deprecated-headers): POSIX has more than C++.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -208,12 +209,6 @@ struct Message {
   char report[16384];
 };
 
-void copyText(char *into, size_t size, const std::string &text) {
-  size_t count = std::min(size - 1, text.size());
-  memcpy(into, text.data(), count);
-  into[count] = '\0';
-}
-
 /// One process.
 struct Rank {
   pid_t pid = 0;
@@ -222,6 +217,12 @@ struct Rank {
   int status = 0;
 };
 } // namespace
+
+static void copyText(char *into, size_t size, const std::string &text) {
+  size_t count = std::min(size - 1, text.size());
+  memcpy(into, text.data(), count);
+  into[count] = '\0';
+}
 
 [[noreturn]] static void runChild(const Options &options,
                                   const std::string &model,
@@ -270,7 +271,6 @@ static int getWeight(const Rank &rank, const Message &message) {
 static void reportFailure(const std::vector<Rank> &ranks,
                           const Message *messages, size_t firstFailed) {
   size_t worst = firstFailed;
-  std::string others;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (messages[i].isDone && messages[i].isOk)
       continue;
@@ -302,6 +302,7 @@ int tandem::run::runRanks(const Options &options) {
   handleSignals(endChildren);
   warnOfSharedFiles(options, world);
   std::vector<std::string> models;
+  models.reserve(static_cast<size_t>(world));
   for (int i = 0; i < world; ++i)
     models.push_back(forRank(options.model, i));
   TemporaryFolder folder;

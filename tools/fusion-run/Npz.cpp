@@ -110,10 +110,12 @@ static const uint64_t endBytes = 22, locatorBytes = 20, end64Bytes = 56,
                       entryBytes = 46, localBytes = 30;
 static const char typesName[] = "__dtypes__";
 
+namespace {
 /// Where the directory of an archive lies.
 struct Directory {
   uint64_t count = 0, size = 0, offset = 0;
 };
+} // namespace
 
 static bool findDirectory(const ByteSource &source, Directory &directory,
                           std::string &error) {
@@ -702,12 +704,12 @@ private:
   int fd = -1, failure = 0;
   uint64_t written = 0;
 };
+} // namespace
 
-void put(std::string &text, uint64_t value, unsigned bytes) {
+static void put(std::string &text, uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i)
     text += static_cast<char>(value >> (8 * i) & 0xff);
 }
-} // namespace
 
 static std::string makeHeader(const std::string &descr,
                               const std::vector<int64_t> &shape) {

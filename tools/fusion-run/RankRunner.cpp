@@ -30,7 +30,7 @@ struct Group {
   tandem_workspace *workspace = nullptr;
 
   Group() = default;
-  Group(Group &&other)
+  Group(Group &&other) noexcept
       : comm(std::exchange(other.comm, nullptr)),
         workspace(std::exchange(other.workspace, nullptr)) {}
   ~Group() {
@@ -47,7 +47,7 @@ struct Buffer {
   std::vector<int64_t> descriptor;
 
   Buffer() = default;
-  Buffer(Buffer &&other)
+  Buffer(Buffer &&other) noexcept
       : memory(other.memory), data(std::exchange(other.data, nullptr)),
         descriptor(std::move(other.descriptor)) {}
   ~Buffer() {
@@ -363,10 +363,10 @@ bool Runner::makeResults() {
     }
     hostViews[i].describe(arguments[i].data.get(), arguments[i].shape);
     pointers[i] = hostViews[i].descriptor.data();
-    packed.push_back(&pointers[i]);
+    packed.push_back(static_cast<void *>(&pointers[i]));
   }
   void *dimsPointer = dimsView.descriptor.data();
-  packed.push_back(&dimsPointer);
+  packed.push_back(static_cast<void *>(&dimsPointer));
   auto status = static_cast<tandem_status>(function->shapes(packed.data()));
   if (status != TANDEM_STATUS_OK)
     return failCall(status);
@@ -408,7 +408,7 @@ bool Runner::call() {
                    groups.size() + 1);
   auto pass = [&](void *pointer) {
     pointers.push_back(pointer);
-    packed.push_back(&pointers.back());
+    packed.push_back(static_cast<void *>(&pointers.back()));
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (function->arguments[i].isScalar)
@@ -504,6 +504,7 @@ bool Runner::collectResults() {
   if (options.output.empty() || !isMine)
     return true;
   std::vector<std::pair<std::string, const Array *>> named;
+  named.reserve(results.size());
   for (size_t i = 0; i < results.size(); ++i)
     named.emplace_back(function->results[i].name, &results[i]);
   if (!writeNpz(forRank(options.output, placement.rank), named, error))
@@ -572,8 +573,10 @@ void Runner::reportCounters() {
 bool Runner::run(const std::string &path) {
   std::string error;
   progress("loading");
-  if (!module.load(path, error) ||
-      !(function = module.find(options.entry, error)))
+  if (!module.load(path, error))
+    return fail(error);
+  function = module.find(options.entry, error);
+  if (!function)
     return fail(error);
   for (const std::vector<ValueInfo> *values :
        {&function->arguments, &function->results})

@@ -11,15 +11,13 @@
 using namespace mlir::tandem::onnx;
 using llvm::StringRef;
 
-namespace {
-
 /// AllReduce and its like are variadic: each output is like its input.
-void inferAllReduce(NodeInference &n) {
+static void inferAllReduce(NodeInference &n) {
   for (size_t i = 0; i != n.outputs.size() && i != n.inputs.size(); ++i)
     setLike(n, i, n.input(i).dataType, n.input(i));
 }
 
-void inferAllGather(NodeInference &n) {
+static void inferAllGather(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 0);
   int64_t ranks = n.intAttribute("group_size", 1);
   const ValueInfo &x = n.input(0);
@@ -32,7 +30,7 @@ void inferAllGather(NodeInference &n) {
 }
 
 /// TensorRT's DistCollective: only some of its operations keep the shape.
-void inferDistCollective(NodeInference &n) {
+static void inferDistCollective(NodeInference &n) {
   StringRef operation = n.stringAttribute("collective_operation", "");
   if (operation == "all_reduce" || operation == "broadcast" ||
       operation == "reduce")
@@ -41,12 +39,12 @@ void inferDistCollective(NodeInference &n) {
 }
 
 /// The norm, the new residual and the sum are like the input.
-void inferFused(NodeInference &n) {
+static void inferFused(NodeInference &n) {
   for (size_t i = 0; i != n.outputs.size(); ++i)
     setLike(n, i, n.input(0).dataType, n.input(0));
 }
 
-void inferTokenLimit(NodeInference &n) {
+static void inferTokenLimit(NodeInference &n) {
   setTensor(n, 0, kInt64, llvm::ArrayRef<SymInt>());
 }
 
@@ -63,8 +61,6 @@ const InferenceRule kRules[] = {
      "ai.tandem"},
     {inferTokenLimit, {"TokenLimit"}, "ai.tandem"},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::collectiveRules() {
   return kRules;

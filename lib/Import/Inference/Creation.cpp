@@ -13,11 +13,9 @@ using llvm::SmallVector;
 using llvm::Twine;
 using ::tandem_onnx::TensorProto;
 
-namespace {
-
 /// The dims that a shape operand asks for: negative constants and what is not
 /// known become unknown.
-bool shapeOperand(NodeInference &n, size_t index, SymInts &dims) {
+static bool shapeOperand(NodeInference &n, size_t index, SymInts &dims) {
   SymInts storage;
   if (const SymInts *elements = n.elements(index, storage)) {
     for (SymInt element : *elements)
@@ -31,7 +29,7 @@ bool shapeOperand(NodeInference &n, size_t index, SymInts &dims) {
   return true;
 }
 
-void inferExpand(NodeInference &n) {
+static void inferExpand(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   SymInts dims;
@@ -40,7 +38,7 @@ void inferExpand(NodeInference &n) {
   n.outputs[0].setDims(broadcastDims(n, x.dims, dims));
 }
 
-void inferConstantOfShape(NodeInference &n) {
+static void inferConstantOfShape(NodeInference &n) {
   const TensorProto *value = n.tensorAttribute("value");
   if (n.failed())
     return;
@@ -57,7 +55,7 @@ void inferConstantOfShape(NodeInference &n) {
     setElements(n, 0, SymInts(dims[0].value, fill[0]));
 }
 
-void inferRange(NodeInference &n) {
+static void inferRange(NodeInference &n) {
   int32_t dataType =
       n.input(0).dataType ? n.input(0).dataType : n.input(2).dataType;
   setRank(n, 0, dataType, 1);
@@ -86,7 +84,7 @@ void inferRange(NodeInference &n) {
 }
 
 /// Random tensors of a given shape.
-void inferRandom(NodeInference &n) {
+static void inferRandom(NodeInference &n) {
   int64_t dataType = n.intAttribute("dtype", kFloat);
   SmallVector<int64_t> shape;
   bool given = n.intsAttribute("shape", shape);
@@ -111,8 +109,6 @@ const InferenceRule kRules[] = {
     {inferRange, {"Range"}},
     {inferRandom, {"RandomNormal", "RandomUniform"}},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::creationRules() {
   return kRules;

@@ -14,12 +14,10 @@ using namespace mlir::tandem::onnx;
 using llvm::Twine;
 using ::tandem_onnx::TensorProto;
 
-namespace {
-
 /// Output 0 is input 0, whatever it is. PyTorch's exporter leaves Identity
 /// nodes on buffers that it converted only in what it declares, so a declared
 /// type is taken.
-void inferIdentity(NodeInference &n) {
+static void inferIdentity(NodeInference &n) {
   if (!n.hasOutput(0))
     return;
   n.outputs[0] = n.input(0);
@@ -27,20 +25,22 @@ void inferIdentity(NodeInference &n) {
 }
 
 /// Like input 0, but boolean.
-void inferPredicate(NodeInference &n) { setLike(n, 0, kBool, n.input(0)); }
+static void inferPredicate(NodeInference &n) {
+  setLike(n, 0, kBool, n.input(0));
+}
 
-void inferSoftmax(NodeInference &n) {
+static void inferSoftmax(NodeInference &n) {
   n.intAttribute("axis", -1);
   inferSame(n);
 }
 
-void inferDropout(NodeInference &n) {
+static void inferDropout(NodeInference &n) {
   inferSame(n);
   setLike(n, 1, kBool, n.input(0));
 }
 
 /// Add, Sub, Mul, Div and their like: one element type, broadcast shapes.
-void inferArithmetic(NodeInference &n) {
+static void inferArithmetic(NodeInference &n) {
   broadcastInputs(n, commonType(n));
   if (n.opType == "Add")
     combineElements(n, addSym);
@@ -53,11 +53,11 @@ void inferArithmetic(NodeInference &n) {
 }
 
 /// Pow, BitShift, PRelu: the element type is the first operand's.
-void inferFirstTyped(NodeInference &n) {
+static void inferFirstTyped(NodeInference &n) {
   broadcastInputs(n, n.input(0).dataType);
 }
 
-void inferCompare(NodeInference &n) {
+static void inferCompare(NodeInference &n) {
   commonType(n);
   broadcastInputs(n, kBool);
   if (n.opType != "Equal")
@@ -75,9 +75,9 @@ void inferCompare(NodeInference &n) {
   });
 }
 
-void inferLogical(NodeInference &n) { broadcastInputs(n, kBool); }
+static void inferLogical(NodeInference &n) { broadcastInputs(n, kBool); }
 
-void inferWhere(NodeInference &n) {
+static void inferWhere(NodeInference &n) {
   int32_t dataType =
       n.input(1).dataType ? n.input(1).dataType : n.input(2).dataType;
   if (n.input(1).dataType && n.input(2).dataType &&
@@ -108,7 +108,7 @@ void inferWhere(NodeInference &n) {
   setElements(n, 0, std::move(result));
 }
 
-void inferCast(NodeInference &n) {
+static void inferCast(NodeInference &n) {
   std::optional<int64_t> to = n.optionalInt("to");
   if (n.failed())
     return;
@@ -127,14 +127,14 @@ void inferCast(NodeInference &n) {
     n.outputs[0].elements = n.input(0).elements;
 }
 
-void inferCastLike(NodeInference &n) {
+static void inferCastLike(NodeInference &n) {
   setLike(n, 0, n.input(1).dataType, n.input(0));
   if (n.hasOutput(0) && isShapeType(n.input(1).dataType) &&
       isShapeType(n.input(0).dataType))
     n.outputs[0].elements = n.input(0).elements;
 }
 
-void inferQuantize(NodeInference &n) {
+static void inferQuantize(NodeInference &n) {
   int32_t dataType = n.hasInput(2) ? n.input(2).dataType : TensorProto::UINT8;
   int64_t output = n.intAttribute("output_dtype", 0);
   if (!n.hasInput(2) && output > 0 && output < kNumDataTypes)
@@ -142,7 +142,7 @@ void inferQuantize(NodeInference &n) {
   setLike(n, 0, dataType, n.input(0));
 }
 
-void inferDequantize(NodeInference &n) {
+static void inferDequantize(NodeInference &n) {
   int64_t output = n.intAttribute("output_dtype", 0);
   setLike(n, 0,
           output > 0 && output < kNumDataTypes ? static_cast<int32_t>(output)
@@ -150,13 +150,13 @@ void inferDequantize(NodeInference &n) {
           n.input(0));
 }
 
-void inferDynamicQuantize(NodeInference &n) {
+static void inferDynamicQuantize(NodeInference &n) {
   setLike(n, 0, TensorProto::UINT8, n.input(0));
   setTensor(n, 1, kFloat, {});
   setTensor(n, 2, TensorProto::UINT8, {});
 }
 
-void inferSwiGLU(NodeInference &n) { broadcastInputs(n, commonType(n)); }
+static void inferSwiGLU(NodeInference &n) { broadcastInputs(n, commonType(n)); }
 
 const InferenceRule kRules[] = {
     {inferSame,
@@ -242,8 +242,6 @@ const InferenceRule kRules[] = {
       "RotaryEmbedding"},
      "com.microsoft"},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::elementwiseRules() {
   return kRules;

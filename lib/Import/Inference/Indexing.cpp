@@ -12,9 +12,7 @@ using namespace mlir::tandem::onnx;
 using llvm::SmallVector;
 using llvm::Twine;
 
-namespace {
-
-void inferGather(NodeInference &n) {
+static void inferGather(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 0);
   const ValueInfo &data = n.input(0);
   const ValueInfo &indices = n.input(1);
@@ -45,11 +43,11 @@ void inferGather(NodeInference &n) {
   setElements(n, 0, std::move(result));
 }
 
-void inferGatherElements(NodeInference &n) {
+static void inferGatherElements(NodeInference &n) {
   setLike(n, 0, n.input(0).dataType, n.input(1));
 }
 
-void inferGatherND(NodeInference &n) {
+static void inferGatherND(NodeInference &n) {
   int64_t batch = n.intAttribute("batch_dims", 0);
   const ValueInfo &data = n.input(0);
   const ValueInfo &indices = n.input(1);
@@ -68,7 +66,7 @@ void inferGatherND(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferOneHot(NodeInference &n) {
+static void inferOneHot(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", -1);
   const ValueInfo &indices = n.input(0);
   setTensor(n, 0, n.input(2).dataType);
@@ -84,7 +82,7 @@ void inferOneHot(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferTopK(NodeInference &n) {
+static void inferTopK(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", -1);
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
@@ -100,7 +98,7 @@ void inferTopK(NodeInference &n) {
   setTensor(n, 1, kInt64, dims);
 }
 
-void inferNonZero(NodeInference &n) {
+static void inferNonZero(NodeInference &n) {
   setTensor(
       n, 0, kInt64,
       {n.input(0).isRanked() ? SymInt::constant(n.input(0).rank()) : SymInt(),
@@ -109,7 +107,7 @@ void inferNonZero(NodeInference &n) {
 
 /// Output 0 holds some of the slices of input 0 along `axis` or, without one,
 /// some of its elements.
-void setChosen(NodeInference &n, std::optional<int64_t> axis) {
+static void setChosen(NodeInference &n, std::optional<int64_t> axis) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   if (!n.hasOutput(0))
@@ -122,9 +120,11 @@ void setChosen(NodeInference &n, std::optional<int64_t> axis) {
   n.outputs[0].dims[*axis] = SymInt();
 }
 
-void inferCompress(NodeInference &n) { setChosen(n, n.optionalInt("axis")); }
+static void inferCompress(NodeInference &n) {
+  setChosen(n, n.optionalInt("axis"));
+}
 
-void inferUnique(NodeInference &n) {
+static void inferUnique(NodeInference &n) {
   setChosen(n, n.optionalInt("axis"));
   for (size_t i = 1; i != 4; ++i)
     setRank(n, i, kInt64, 1);
@@ -136,8 +136,6 @@ const InferenceRule kRules[] = {
     {inferTopK, {"TopK"}},         {inferNonZero, {"NonZero"}},
     {inferCompress, {"Compress"}}, {inferUnique, {"Unique"}},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::indexingRules() {
   return kRules;

@@ -17,9 +17,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::Twine;
 
-namespace {
-
-void inferShape(NodeInference &n) {
+static void inferShape(NodeInference &n) {
   int64_t start = n.intAttribute("start", 0);
   const ValueInfo &x = n.input(0);
   int64_t end = n.intAttribute("end", std::numeric_limits<int64_t>::max());
@@ -36,13 +34,13 @@ void inferShape(NodeInference &n) {
   setElements(n, 0, SymInts(x.dims.begin() + start, x.dims.begin() + end));
 }
 
-void inferSize(NodeInference &n) {
+static void inferSize(NodeInference &n) {
   setTensor(n, 0, kInt64, {});
   if (n.input(0).isRanked())
     setElements(n, 0, {productOf(n.input(0).dims)});
 }
 
-void inferConcat(NodeInference &n) {
+static void inferConcat(NodeInference &n) {
   std::optional<int64_t> axisAttribute = n.optionalInt("axis");
   if (n.failed())
     return;
@@ -99,7 +97,8 @@ void inferConcat(NodeInference &n) {
 
 /// The dim that stands for -1 in a Reshape: what is left of `in` when `out` is
 /// divided off.
-SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out, size_t hole) {
+static SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out,
+                           size_t hole) {
   SymInts top(in.begin(), in.end());
   int64_t numerator = 1, denominator = 1;
   for (size_t i = 0; i != out.size(); ++i) {
@@ -112,7 +111,7 @@ SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out, size_t hole) {
         return SymInt();
       continue;
     }
-    auto match =
+    auto *match =
         llvm::find_if(top, [&](SymInt dim) { return dim.isSame(out[i]); });
     if (match == top.end())
       return SymInt();
@@ -137,7 +136,7 @@ SymInt remainingDim(ArrayRef<SymInt> in, ArrayRef<SymInt> out, size_t hole) {
   return numerator == denominator ? symbol : SymInt();
 }
 
-void inferReshape(NodeInference &n) {
+static void inferReshape(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   bool allowZero = n.intAttribute("allowzero", 0) != 0;
   setTensor(n, 0, x.dataType);
@@ -182,7 +181,7 @@ void inferReshape(NodeInference &n) {
     n.outputs[0].elements = x.elements;
 }
 
-void inferFlatten(NodeInference &n) {
+static void inferFlatten(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 1);
   const ValueInfo &x = n.input(0);
   setRank(n, 0, x.dataType, 2);
@@ -200,7 +199,8 @@ void inferFlatten(NodeInference &n) {
 
 /// The bounds of a Slice along one axis, brought into the dimension of size
 /// `dim`, and the number of elements taken.
-int64_t slicedSize(int64_t dim, int64_t &start, int64_t end, int64_t step) {
+static int64_t slicedSize(int64_t dim, int64_t &start, int64_t end,
+                          int64_t step) {
   auto clamp = [&](int64_t position, int64_t low, int64_t high) {
     if (position < 0)
       position = position < -dim ? -1 : position + dim;
@@ -221,7 +221,7 @@ int64_t slicedSize(int64_t dim, int64_t &start, int64_t end, int64_t step) {
   return start <= end ? 0 : (start - end - 1) / back + 1;
 }
 
-void inferSlice(NodeInference &n) {
+static void inferSlice(NodeInference &n) {
   const ValueInfo &data = n.input(0);
   setTensor(n, 0, data.dataType);
   if (!data.isRanked() || !n.hasOutput(0))
@@ -323,7 +323,7 @@ void inferSlice(NodeInference &n) {
   setElements(n, 0, std::move(result));
 }
 
-void inferSqueeze(NodeInference &n) {
+static void inferSqueeze(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   bool given = false;
@@ -360,7 +360,7 @@ void inferSqueeze(NodeInference &n) {
     n.outputs[0].elements = x.elements;
 }
 
-void inferUnsqueeze(NodeInference &n) {
+static void inferUnsqueeze(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   bool given = false;
@@ -395,7 +395,7 @@ void inferUnsqueeze(NodeInference &n) {
   }
 }
 
-void inferTranspose(NodeInference &n) {
+static void inferTranspose(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   SmallVector<int64_t> perm;
@@ -416,7 +416,7 @@ void inferTranspose(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferTile(NodeInference &n) {
+static void inferTile(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   if (!x.isRanked() || !n.hasOutput(0))
@@ -436,7 +436,7 @@ void inferTile(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferPad(NodeInference &n) {
+static void inferPad(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   if (!x.isRanked() || !n.hasOutput(0))
@@ -456,7 +456,7 @@ void inferPad(NodeInference &n) {
 }
 
 /// Splits `dim` into `count` parts, all of one size but the last.
-SymInt partSize(SymInt dim, int64_t index, int64_t count) {
+static SymInt partSize(SymInt dim, int64_t index, int64_t count) {
   if (count == 1)
     return dim;
   if (!dim.isConstant())
@@ -469,7 +469,7 @@ SymInt partSize(SymInt dim, int64_t index, int64_t count) {
       std::min(part, std::max<int64_t>(0, dim.value - before)));
 }
 
-void inferSplit(NodeInference &n) {
+static void inferSplit(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 0);
   const ValueInfo &x = n.input(0);
   int64_t count = static_cast<int64_t>(n.outputs.size());
@@ -505,7 +505,5 @@ const InferenceRule kRules[] = {
     {inferPad, {"Pad"}},
     {inferSplit, {"Split"}},
 };
-
-} // namespace
 
 ArrayRef<InferenceRule> mlir::tandem::onnx::layoutRules() { return kRules; }

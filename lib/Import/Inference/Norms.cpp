@@ -11,11 +11,9 @@
 using namespace mlir::tandem::onnx;
 using llvm::SmallVector;
 
-namespace {
-
 /// The dims of a norm's statistics: 1 from `axis` on.
-void setStatistics(NodeInference &n, size_t index, int32_t dataType,
-                   int64_t axis) {
+static void setStatistics(NodeInference &n, size_t index, int32_t dataType,
+                          int64_t axis) {
   if (!n.hasOutput(index))
     return;
   n.outputs[index] = ValueInfo::tensor(dataType);
@@ -28,7 +26,7 @@ void setStatistics(NodeInference &n, size_t index, int32_t dataType,
 }
 
 /// LayerNormalization, RMSNormalization and SimplifiedLayerNormalization.
-void inferNorm(NodeInference &n) {
+static void inferNorm(NodeInference &n) {
   n.checkFloat("epsilon");
   int64_t stash = n.intAttribute("stash_type", kFloat);
   int64_t axis = n.intAttribute("axis", -1);
@@ -50,7 +48,7 @@ void inferNorm(NodeInference &n) {
 }
 
 /// com.microsoft's SkipLayerNormalization and SkipSimplifiedLayerNormalization.
-void inferSkipNorm(NodeInference &n) {
+static void inferSkipNorm(NodeInference &n) {
   n.checkFloat("epsilon");
   const ValueInfo &x = n.input(0);
   if (x.dataType && n.input(1).dataType && x.dataType != n.input(1).dataType)
@@ -64,7 +62,7 @@ void inferSkipNorm(NodeInference &n) {
   setLike(n, 3, x.dataType, x);
 }
 
-void inferReduce(NodeInference &n) {
+static void inferReduce(NodeInference &n) {
   bool keep = n.intAttribute("keepdims", 1) != 0;
   bool noop = n.intAttribute("noop_with_empty_axes", 0) != 0;
   bool given = false;
@@ -102,7 +100,7 @@ void inferReduce(NodeInference &n) {
     setElements(n, 0, {productOf(*x.elements)});
 }
 
-void inferArgReduce(NodeInference &n) {
+static void inferArgReduce(NodeInference &n) {
   bool keep = n.intAttribute("keepdims", 1) != 0;
   int64_t axis = n.intAttribute("axis", 0);
   const ValueInfo &x = n.input(0);
@@ -131,7 +129,5 @@ const InferenceRule kRules[] = {
      {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"},
      "com.microsoft"},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::normRules() { return kRules; }

@@ -16,10 +16,9 @@ using llvm::ArrayRef;
 using llvm::Twine;
 using ::tandem_onnx::TensorProto;
 
-namespace {
-
 /// The shape of a numpy matmul.
-void matMulShape(NodeInference &n, const ValueInfo &a, const ValueInfo &b) {
+static void matMulShape(NodeInference &n, const ValueInfo &a,
+                        const ValueInfo &b) {
   if (!a.isRanked() || !b.isRanked() || !n.hasOutput(0))
     return;
   if (a.rank() == 0 || b.rank() == 0)
@@ -42,7 +41,7 @@ void matMulShape(NodeInference &n, const ValueInfo &a, const ValueInfo &b) {
   n.outputs[0].setDims(dims);
 }
 
-void inferMatMul(NodeInference &n) {
+static void inferMatMul(NodeInference &n) {
   const ValueInfo &a = n.input(0), &b = n.input(1);
   if (a.dataType && b.dataType && a.dataType != b.dataType)
     return n.fail("operands have different element types, " +
@@ -52,17 +51,17 @@ void inferMatMul(NodeInference &n) {
   matMulShape(n, a, b);
 }
 
-void inferMatMulInteger(NodeInference &n) {
+static void inferMatMulInteger(NodeInference &n) {
   setTensor(n, 0, TensorProto::INT32);
   matMulShape(n, n.input(0), n.input(1));
 }
 
-void inferQLinearMatMul(NodeInference &n) {
+static void inferQLinearMatMul(NodeInference &n) {
   setTensor(n, 0, n.input(7).dataType);
   matMulShape(n, n.input(0), n.input(3));
 }
 
-void inferGemm(NodeInference &n) {
+static void inferGemm(NodeInference &n) {
   bool transA = n.intAttribute("transA", 0) != 0;
   bool transB = n.intAttribute("transB", 0) != 0;
   const ValueInfo &a = n.input(0), &b = n.input(1);
@@ -83,7 +82,7 @@ void inferGemm(NodeInference &n) {
 }
 
 /// Conv: batch and channels; the sizes of the picture are left to value_info.
-void inferConv(NodeInference &n) {
+static void inferConv(NodeInference &n) {
   const ValueInfo &x = n.input(0), &w = n.input(1);
   setTensor(n, 0, x.dataType);
   if (!x.isRanked() || x.rank() < 2 || !n.hasOutput(0))
@@ -95,7 +94,7 @@ void inferConv(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferPool(NodeInference &n) {
+static void inferPool(NodeInference &n) {
   const ValueInfo &x = n.input(0);
   setTensor(n, 0, x.dataType);
   setTensor(n, 1, kInt64);
@@ -107,7 +106,7 @@ void inferPool(NodeInference &n) {
   n.outputs[0].setDims(dims);
 }
 
-void inferGlobalPool(NodeInference &n) {
+static void inferGlobalPool(NodeInference &n) {
   inferPool(n);
   if (n.hasOutput(0) && n.outputs[0].isRanked())
     for (SymInt &dim :
@@ -117,7 +116,7 @@ void inferGlobalPool(NodeInference &n) {
 
 /// ai.onnx's Attention. Q is [batch, heads, length, size] or [batch, length,
 /// hidden].
-void inferAttention(NodeInference &n) {
+static void inferAttention(NodeInference &n) {
   const ValueInfo &q = n.input(0), &v = n.input(2);
   int64_t queryHeads = n.intAttribute("q_num_heads", 0),
           keyHeads = n.intAttribute("kv_num_heads", 0);
@@ -143,7 +142,7 @@ void inferAttention(NodeInference &n) {
 
 /// LinearAttention, CausalConvWithState: output like input 0, the state like
 /// the past state.
-void inferWithState(NodeInference &n) {
+static void inferWithState(NodeInference &n) {
   if (n.opType == "CausalConvWithState")
     inferSame(n);
   else
@@ -151,15 +150,15 @@ void inferWithState(NodeInference &n) {
   setTensor(n, 1, n.input(3).dataType);
 }
 
-void inferRecurrent(NodeInference &n) {
+static void inferRecurrent(NodeInference &n) {
   setRank(n, 0, n.input(0).dataType, 4);
   setRank(n, 1, n.input(0).dataType, 3);
   setRank(n, 2, n.input(0).dataType, 3);
 }
 
-void inferEinsum(NodeInference &n) { setTensor(n, 0, commonType(n)); }
+static void inferEinsum(NodeInference &n) { setTensor(n, 0, commonType(n)); }
 
-void inferGroupQueryAttention(NodeInference &n) {
+static void inferGroupQueryAttention(NodeInference &n) {
   const ValueInfo &q = n.input(0);
   // Without a key, query, key and value are packed into one.
   if (n.hasInput(1))
@@ -170,7 +169,7 @@ void inferGroupQueryAttention(NodeInference &n) {
   setRank(n, 2, n.input(4).dataType ? n.input(4).dataType : q.dataType, 4);
 }
 
-void inferMatMulNBits(NodeInference &n) {
+static void inferMatMulNBits(NodeInference &n) {
   int64_t width = n.intAttribute("N", -1);
   const ValueInfo &a = n.input(0);
   setLike(n, 0, a.dataType, a);
@@ -193,7 +192,5 @@ const InferenceRule kRules[] = {
     {inferGroupQueryAttention, {"GroupQueryAttention"}, "com.microsoft"},
     {inferMatMulNBits, {"MatMulNBits"}, "com.microsoft"},
 };
-
-} // namespace
 
 ArrayRef<InferenceRule> mlir::tandem::onnx::productRules() { return kRules; }

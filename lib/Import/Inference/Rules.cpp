@@ -16,7 +16,6 @@ using namespace mlir::tandem::onnx;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::SmallVectorImpl;
-using llvm::StringRef;
 using llvm::Twine;
 using ::tandem_onnx::TensorProto;
 

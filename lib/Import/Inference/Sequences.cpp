@@ -10,10 +10,8 @@
 
 using namespace mlir::tandem::onnx;
 
-namespace {
-
 /// Sequences hold tensors only, so types never nest deeper with every node.
-void setSequence(NodeInference &n, size_t index, ValueInfo element) {
+static void setSequence(NodeInference &n, size_t index, ValueInfo element) {
   if (!n.hasOutput(index))
     return;
   if (!element.isTensor())
@@ -25,7 +23,7 @@ void setSequence(NodeInference &n, size_t index, ValueInfo element) {
   n.outputs[index].element = std::make_shared<ValueInfo>(std::move(element));
 }
 
-void inferSplitToSequence(NodeInference &n) {
+static void inferSplitToSequence(NodeInference &n) {
   int64_t axis = n.intAttribute("axis", 0);
   bool keep = n.intAttribute("keepdims", 1) != 0;
   const ValueInfo &x = n.input(0);
@@ -39,14 +37,14 @@ void inferSplitToSequence(NodeInference &n) {
   setSequence(n, 0, std::move(part));
 }
 
-void inferSequenceAt(NodeInference &n) {
+static void inferSequenceAt(NodeInference &n) {
   const ValueInfo &sequence = n.input(0);
   if (n.hasOutput(0) && sequence.kind == ValueInfo::Sequence &&
       sequence.element)
     n.outputs[0] = *sequence.element;
 }
 
-void inferSequenceConstruct(NodeInference &n) {
+static void inferSequenceConstruct(NodeInference &n) {
   if (n.inputs.empty())
     return;
   ValueInfo element = n.input(0);
@@ -55,26 +53,28 @@ void inferSequenceConstruct(NodeInference &n) {
   setSequence(n, 0, std::move(element));
 }
 
-void inferSequenceEmpty(NodeInference &n) {
+static void inferSequenceEmpty(NodeInference &n) {
   int64_t dataType = n.intAttribute("dtype", kFloat);
   if (dataType > 0 && dataType < kNumDataTypes)
     setSequence(n, 0, ValueInfo::tensor(static_cast<int32_t>(dataType)));
 }
 
-void inferSequenceInsert(NodeInference &n) {
+static void inferSequenceInsert(NodeInference &n) {
   const ValueInfo &sequence = n.input(0);
   if (sequence.kind == ValueInfo::Sequence && sequence.element)
     setSequence(n, 0, joinValues(*sequence.element, n.input(1)));
 }
 
-void inferSequenceErase(NodeInference &n) {
+static void inferSequenceErase(NodeInference &n) {
   if (n.hasOutput(0) && n.input(0).kind == ValueInfo::Sequence)
     n.outputs[0] = n.input(0);
 }
 
-void inferSequenceLength(NodeInference &n) { setTensor(n, 0, kInt64, {}); }
+static void inferSequenceLength(NodeInference &n) {
+  setTensor(n, 0, kInt64, {});
+}
 
-void inferConcatFromSequence(NodeInference &n) {
+static void inferConcatFromSequence(NodeInference &n) {
   bool newAxis = n.intAttribute("new_axis", 0) != 0;
   const ValueInfo &sequence = n.input(0);
   if (sequence.kind != ValueInfo::Sequence || !sequence.element ||
@@ -85,9 +85,9 @@ void inferConcatFromSequence(NodeInference &n) {
     n.outputs[0].setDims(SymInts(sequence.element->rank() + (newAxis ? 1 : 0)));
 }
 
-void inferScalarBool(NodeInference &n) { setTensor(n, 0, kBool, {}); }
+static void inferScalarBool(NodeInference &n) { setTensor(n, 0, kBool, {}); }
 
-void inferOptionalGetElement(NodeInference &n) {
+static void inferOptionalGetElement(NodeInference &n) {
   if (!n.hasOutput(0))
     return;
   const ValueInfo &x = n.input(0);
@@ -97,7 +97,7 @@ void inferOptionalGetElement(NodeInference &n) {
     n.outputs[0] = x;
 }
 
-void inferOptional(NodeInference &n) {
+static void inferOptional(NodeInference &n) {
   if (!n.hasOutput(0) || !n.hasInput(0))
     return;
   ValueInfo held = n.input(0);
@@ -122,8 +122,6 @@ const InferenceRule kRules[] = {
     {inferOptionalGetElement, {"OptionalGetElement"}},
     {inferOptional, {"Optional"}},
 };
-
-} // namespace
 
 llvm::ArrayRef<InferenceRule> mlir::tandem::onnx::sequenceRules() {
   return kRules;

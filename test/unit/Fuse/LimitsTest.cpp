@@ -183,7 +183,7 @@ TEST(Limits, FilesAreRead) {
     file << R"({"version": 1, "limits": [{"max_tokens": 12}]})";
   }
   llvm::Expected<TuningProfile> profile = TuningProfile::load(path);
-  llvm::sys::fs::remove(path);
+  (void)llvm::sys::fs::remove(path);
   ASSERT_TRUE(static_cast<bool>(profile));
   EXPECT_EQ(profile->lookup(8, "f32", 2), 12);
 }

@@ -32,7 +32,7 @@ protected:
     write("secret", "0123456789abcdef");
     write("model/data", "0123456789abcdef");
   }
-  void TearDown() override { fs::remove_directories(root); }
+  void TearDown() override { (void)fs::remove_directories(root); }
 
   void write(llvm::StringRef name, llvm::StringRef text) {
     std::error_code code;

@@ -13,7 +13,6 @@
 #include "gtest/gtest.h"
 
 using namespace mlir::tandem::onnx;
-using tandem_onnx::AttributeProto;
 using tandem_onnx::ModelProto;
 using tandem_onnx::TensorProto;
 

@@ -54,6 +54,7 @@ bool mlir::tandem::test::isIdentical(const Data &a, const Data &b) {
   for (size_t i = 0, e = a.floats.size(); i != e; ++i) {
     if (std::isnan(a.floats[i]) && std::isnan(b.floats[i]))
       continue;
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeros have signs.
     if (std::memcmp(&a.floats[i], &b.floats[i], sizeof(float)) != 0)
       return false;
   }

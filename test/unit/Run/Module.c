@@ -26,6 +26,7 @@ typedef struct {
   "{\"name\": \"" name "\", \"dtype\": \"f32\", \"shape\": [null, 8], "        \
   "\"dims\": [\"n\", null], \"writable\": false}"
 
+/* NOLINTBEGIN(readability-identifier-naming): names that modules export. */
 const char tandem_module_info[] =
     "{\"version\": 1, \"abi\": 65536, \"signature\": [\"one\", \"two\"],"
     " \"functions\": [{\"name\": \"main\", \"symbol\": \"none\","
@@ -72,3 +73,4 @@ int32_t tandem_packed_main_result_shapes(void **arguments) {
   dims[1] = dims[3] = 8;
   return 0;
 }
+/* NOLINTEND(readability-identifier-naming) */

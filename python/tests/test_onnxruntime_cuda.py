@@ -1,9 +1,9 @@
 # Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""ONNX Runtime's CUDA provider with our kernels on its stream: two GPUs, a process
-each. Needs onnxruntime-gpu; on a machine without our compiler TANDEM_TEST_FUSED
-(see onnx_models.py)."""
+"""ONNX Runtime's CUDA provider with our kernels on its stream: a process a rank, on
+GPUs of their own or shared. Needs onnxruntime-gpu; on a machine without our compiler
+TANDEM_TEST_FUSED (see onnx_models.py)."""
 
 import json
 import multiprocessing
@@ -34,8 +34,8 @@ if not (BUILD / "runtime/libtandem_onnxruntime.so").exists():
     pytest.skip("libtandem_onnxruntime.so was not built", allow_module_level=True)
 if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
     pytest.skip("this ONNX Runtime has no CUDA", allow_module_level=True)
-if onnx_ranks._count_gpus() < 2:
-    pytest.skip("needs two GPUs", allow_module_level=True)
+if onnx_ranks._count_gpus() < 1:
+    pytest.skip("needs a GPU", allow_module_level=True)
 
 #: As on the CPU.
 TOLERANCE = 2e-6

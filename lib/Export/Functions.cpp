@@ -12,6 +12,7 @@
 
 #include "tandem/OnnxOps/CallBody.h"
 #include "tandem/OnnxOps/FusedNode.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -31,7 +32,7 @@ using ::tandem_onnx::NodeProto;
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
 
 static std::string keyOf(StringRef domain, StringRef name, StringRef overload) {
-  std::string key = domain == "ai.onnx" ? std::string() : domain.str();
+  std::string key = canonicalDomain(domain).str();
   for (StringRef part : {name, overload}) {
     key += '\0';
     key += part;
@@ -183,10 +184,7 @@ std::string SourceFunctions::getOpsetConflict(int64_t number, StringRef domain,
   size_t index =
       indices.find(keyOf(call->domain, call->opType, call->overload))->second;
   walk(functions[index].node(), [&](const NodeProto &node) {
-    StringRef own = node.domain();
-    if (own.empty())
-      own = "ai.onnx";
-    isUsed |= own == domain && node.op_type() == type;
+    isUsed |= domainName(node.domain()) == domain && node.op_type() == type;
   });
   return isUsed ? conflict : std::string();
 }
@@ -208,7 +206,7 @@ void SourceFunctions::addTo(ModelProto &model, bool dropsOwn) {
   };
   // The domains of the graph alone: functions have their own.
   walk(model.graph().node(), [&](const NodeProto &node) {
-    domains.insert(node.domain().empty() ? "ai.onnx" : node.domain());
+    domains.insert(domainName(node.domain()));
   });
   mark(model.graph().node(), isCalled);
   for (const FunctionProto &function : model.functions())
@@ -245,7 +243,7 @@ void SourceFunctions::addTo(ModelProto &model, bool dropsOwn) {
       if (!version || !domains.contains(domain))
         continue;
       auto *import = model.add_opset_import();
-      import->set_domain(domain == "ai.onnx" ? "" : domain.str());
+      import->set_domain(canonicalDomain(domain).str());
       import->set_version(version.getInt());
     }
 }

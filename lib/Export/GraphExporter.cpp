@@ -12,6 +12,7 @@
 
 #include "tandem/OnnxOps/CallBody.h"
 #include "tandem/OnnxOps/FusedNode.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -252,8 +253,7 @@ void GraphExporter::writeOpsets(const ::tandem_onnx::ModelProto &extra) {
   // In the source's order and spelling, where they are not the usual ones.
   llvm::StringSet<> written;
   for (const auto &import : extra.opset_import()) {
-    StringRef domain = import.domain();
-    domain = domain.empty() ? StringRef("ai.onnx") : domain;
+    StringRef domain = domainName(import.domain());
     auto *known = versions.find(domain);
     if (known == versions.end() || known->second != import.version())
       continue;
@@ -264,7 +264,7 @@ void GraphExporter::writeOpsets(const ::tandem_onnx::ModelProto &extra) {
     if (written.contains(domain))
       continue;
     auto *import = model.add_opset_import();
-    import->set_domain(domain == "ai.onnx" ? "" : domain.str());
+    import->set_domain(canonicalDomain(domain).str());
     import->set_version(version);
   }
 }

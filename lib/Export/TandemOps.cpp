@@ -9,6 +9,7 @@
 #include "TandemOps.h"
 
 #include "tandem/OnnxOps/FusedNode.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -258,8 +259,7 @@ bool TandemOpWriter::writeAllReduce(const NodeSink &sink, Operation *op,
     std::string result = isLast ? output.str() : sink.newValue("reducing");
     NodeProto &node = sink.add(opType, {StringRef(value)}, result);
     node.set_domain(domain.str());
-    allReduceNodes.insert(
-        {domain.empty() ? "ai.onnx" : domain.str(), opType.str()});
+    allReduceNodes.insert({domainName(domain).str(), opType.str()});
     for (NamedAttribute attribute : attributes) {
       StringRef attributeName = attribute.getName().getValue();
       if (attributeName == "function_name" || attributeName == "domain_name")

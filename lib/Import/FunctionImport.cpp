@@ -36,7 +36,7 @@ bool GraphImporter::collectFunctions() {
     SmallString<64> key;
     kindKey(function.domain(), function.name(), function.overload(), key);
     std::string spelling =
-        domainName(canonicalDomain(function.domain())) + "::" + function.name();
+        (domainName(function.domain()) + "::" + function.name()).str();
     if (!functions.try_emplace(key, &function).second) {
       modelError("function '" + spelling + "' is defined twice");
       return false;

@@ -177,13 +177,13 @@ bool GraphImporter::hasEmptyDomains() const {
 /// domain, ai.onnx as "".
 static void keepOpsets(const ::tandem_onnx::ModelProto &model,
                        ::tandem_onnx::ModelProto &kept) {
-  std::string last;
+  StringRef last;
   bool isUsual = true;
   for (const auto &import : model.opset_import()) {
-    std::string name = domainName(canonicalDomain(import.domain()));
+    StringRef name = domainName(import.domain());
     isUsual &=
         import.has_domain() && import.domain() != "ai.onnx" && name > last;
-    last = std::move(name);
+    last = name;
   }
   if (!isUsual)
     *kept.mutable_opset_import() = model.opset_import();

@@ -16,6 +16,7 @@
 #include "TensorData.h"
 
 #include "tandem/Import/OnnxImport.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -35,14 +36,6 @@ namespace mlir::tandem::onnx {
 constexpr unsigned kMaxDepth = 64;
 /// NumPy's limit. With one, ranks cannot grow with each node of a hostile file.
 constexpr int64_t kMaxRank = 64;
-
-/// "ai.onnx" is written "" inside the importer.
-inline StringRef canonicalDomain(StringRef domain) {
-  return domain == "ai.onnx" ? StringRef() : domain;
-}
-inline std::string domainName(StringRef domain) {
-  return domain.empty() ? "ai.onnx" : domain.str();
-}
 
 /// The key of an op or a function in a map. Its separator is one that no
 /// protobuf name of a model is expected to have; names that do only miss the

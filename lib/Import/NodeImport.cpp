@@ -87,8 +87,9 @@ const OpKind &GraphImporter::kindOf(const NodeProto &node) {
     kind->problem = "it has no op type";
   else if (!kind->function && domain != "com.microsoft" &&
            !opsets.contains(domain))
-    kind->problem = "its domain '" + domainName(domain) +
-                    "' is not among the opsets that the model declares";
+    kind->problem = ("its domain '" + domainName(domain) +
+                     "' is not among the opsets that the model declares")
+                        .str();
   return *kind;
 }
 

@@ -189,13 +189,6 @@ static bool isDropped(Message parent, uint32_t field) {
   }
 }
 
-static size_t varintSize(uint64_t value) {
-  size_t size = 1;
-  for (; value >= 0x80; value >>= 7)
-    ++size;
-  return size;
-}
-
 /// Reads a varint in [position, end) of `bytes`. Returns false when it is cut
 /// off or longer than ten bytes.
 static bool readVarint(const uint8_t *bytes, uint64_t &position, uint64_t end,
@@ -420,7 +413,8 @@ private:
       } else {
         uint64_t newLength = length + static_cast<uint64_t>(childDelta);
         edits[editIndex].length = newLength;
-        delta += childDelta + static_cast<int64_t>(varintSize(newLength)) -
+        delta += childDelta +
+                 static_cast<int64_t>(llvm::getULEB128Size(newLength)) -
                  static_cast<int64_t>(position - lengthAt);
       }
       position += length;

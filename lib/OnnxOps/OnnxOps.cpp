@@ -23,11 +23,6 @@ static StringRef dropVersion(StringRef opType) {
   return opType.take_front(end - 1);
 }
 
-/// "ai.onnx" and "" are one domain.
-static StringRef normalizeDomain(StringRef domain) {
-  return domain == "ai.onnx" ? StringRef() : domain;
-}
-
 StringRef mlir::tandem::getTorchOperatorName(Operation *op) {
   if (op->getName().getStringRef() != "torch.operator")
     return {};
@@ -55,7 +50,7 @@ OnnxNode::OnnxNode(Operation *candidate) {
     }
     opType = function.getValue();
     if (auto attr = op->getAttrOfType<StringAttr>("domain_name"))
-      domain = normalizeDomain(attr.getValue());
+      domain = canonicalDomain(attr.getValue());
     return;
   }
   StringRef torchName = getTorchOperatorName(candidate);

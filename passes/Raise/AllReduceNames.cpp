@@ -69,8 +69,7 @@ std::string mlir::tandem::getAllReduceLookAlike(Operation *op) {
     return {};
   if (!node || !node.isDomainKnown())
     return name.str();
-  StringRef domain = node.getDomain().empty() ? "ai.onnx" : node.getDomain();
-  return (name + " of domain " + domain).str();
+  return (name + " of domain " + domainName(node.getDomain())).str();
 }
 
 StringRef mlir::tandem::getAllReduceSpellings() {

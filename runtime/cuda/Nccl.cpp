@@ -261,7 +261,6 @@ Error NcclComm::connect(Deadline deadline) {
     (void)cudaStreamDestroy(stream);
   if (buffer)
     (void)cudaFree(buffer);
-  (void)cudaGetLastError();
   return error;
 }
 

@@ -117,21 +117,19 @@ static bool fits(const Layout &layout, const Plan &plan, Protocol protocol) {
 /// of them, that isn't known.
 static uint32_t spreadOf(const Facts &facts, const CallShape &call,
                          const Plan &plan) {
-  struct Rule {
-    uint32_t blocks, mostRows, fewestWarps;
-  };
   if (plan.shape.pairs != 1 || facts.maxBlocks)
     return 0;
-  bool wide = call.dtype != 0 && gammaTypeOf(call.variant) == 0;
+  auto pays = [&](uint32_t blocks, uint32_t mostRows, uint32_t fewestWarps) {
+    return plan.rows <= mostRows && plan.shape.warps >= fewestWarps &&
+           uint64_t(plan.rows) * blocks <= facts.clusterBlocks;
+  };
+  if (!hasPreNorm(call.variant))
+    return pays(4, 24, 13) ? 4 : 0;
   // A sandwich's blocks have a multiprocessor each.
-  const Rule ofSandwiches[] = {{4, facts.multiprocessors / 4, wide ? 4u : 10u},
-                               {2, facts.multiprocessors / 2, wide ? 8u : 10u}};
-  const Rule ofNorms[] = {{4, 24, 13}, {2, 0, 13}};
-  for (const Rule &rule : hasPreNorm(call.variant) ? ofSandwiches : ofNorms)
-    if (plan.rows <= rule.mostRows && plan.shape.warps >= rule.fewestWarps &&
-        uint64_t(plan.rows) * rule.blocks <= facts.clusterBlocks)
-      return rule.blocks;
-  return 0;
+  bool wide = call.dtype != 0 && gammaTypeOf(call.variant) == 0;
+  if (pays(4, facts.multiprocessors / 4, wide ? 4 : 10))
+    return 4;
+  return pays(2, facts.multiprocessors / 2, wide ? 8 : 10) ? 2 : 0;
 }
 
 /// Blocks a multiprocessor so that two turns of them, nearly full, do all rows:

@@ -29,6 +29,15 @@
 
 namespace mlir::tandem {
 
+/// ai.onnx may be spelled "ai.onnx" or "". The form to compare domains in: "".
+inline StringRef canonicalDomain(StringRef domain) {
+  return domain == "ai.onnx" ? StringRef() : domain;
+}
+/// The form to show, which keys of attributes have too: "ai.onnx".
+inline StringRef domainName(StringRef domain) {
+  return domain.empty() ? StringRef("ai.onnx") : domain;
+}
+
 /// A view of an operation as the ONNX node that it spells; false where it
 /// spells none. Cheap to make and to copy, owns nothing.
 class OnnxNode {

@@ -18,6 +18,7 @@
 #include "tandem/Export/OnnxExport.h"
 #include "tandem/Import/OnnxImport.h"
 #include "tandem/Passes/Passes.h"
+#include "tandem/Registration/ModuleAlignment.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -101,19 +102,22 @@ TandemError tandemModuleParse(TandemContext context, const char *data,
                               TandemModule *module) {
   if (!data)
     return missing("the text");
-  return makeModule(context, module, TANDEM_ERROR_PARSE,
-                    [&](MLIRContext *mlir) {
-                      return parse(llvm::MemoryBuffer::getMemBufferCopy(
-                                       {data, size}, name ? name : "memory"),
-                                   mlir);
-                    });
+  return makeModule(
+      context, module, TANDEM_ERROR_PARSE, [&](MLIRContext *mlir) {
+        auto buffer = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
+            size, name ? name : "memory", mlir::tandem::moduleAlignment);
+        std::copy_n(data, size, buffer->getBufferStart());
+        return parse(std::move(buffer), mlir);
+      });
 }
 
 TandemError tandemModuleParseFile(TandemContext context, const char *path,
                                   TandemModule *module) {
   if (!path)
     return missing("the path");
-  auto buffer = llvm::MemoryBuffer::getFile(path);
+  auto buffer = llvm::MemoryBuffer::getFile(
+      path, /*IsText=*/false, /*RequiresNullTerminator=*/true,
+      /*IsVolatile=*/false, mlir::tandem::moduleAlignment);
   if (!buffer) {
     if (module)
       *module = nullptr;

@@ -99,6 +99,16 @@ def test_ways_to_read(tmp_path):
     assert tandem.fuse(MODEL.read_bytes())[1].fused == 4
 
 
+def test_bytecode_reads_back_wherever_it_lies():
+    """Resources are aligned relative to the buffer, whose place is up to malloc."""
+    bytecode = tandem.Module.from_onnx(MODEL).bytecode()
+    context = tandem.Context()
+    kept = []
+    for size in range(40):
+        tandem.Module.parse(bytecode, context=context)
+        kept.append(bytes(100 + size))
+
+
 def test_fuse_leaves_a_given_module_alone():
     module = tandem.Module.parse(CHAIN)
     before = str(module)

@@ -8,6 +8,7 @@
 
 #include "ModelDriver.h"
 
+#include "../common/ModuleFile.h"
 #include "DiagnosticPrinter.h"
 #include "LargePages.h"
 #include "RoundTrip.h"
@@ -32,6 +33,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -127,6 +129,17 @@ static LogicalResult printModule(ModuleOp module, raw_ostream &os,
   return writeBytecodeToFile(module, os, writer);
 }
 
+static OwningOpRef<ModuleOp> parseModuleFile(StringRef path,
+                                             MLIRContext *context) {
+  std::string error;
+  llvm::SourceMgr sources;
+  if (failed(openModuleFile(path, sources, error))) {
+    emitError(UnknownLoc::get(context), error);
+    return nullptr;
+  }
+  return parseSourceFile<ModuleOp>(sources, context);
+}
+
 FailureOr<std::optional<FusionCount>> mlir::tandem::runOnModel(
     StringRef path, bool isModel, const OnnxImportOptions &options,
     raw_ostream &os, const std::optional<OnnxExportOptions> &onnx,
@@ -176,7 +189,7 @@ FailureOr<std::optional<FusionCount>> mlir::tandem::runOnModel(
 
   TimingScope importTiming = timing.nest("Import");
   ModuleOp module = (isModel ? importOnnxFile(path, &context, options)
-                             : parseSourceFile<ModuleOp>(path, &context))
+                             : parseModuleFile(path, &context))
                         .release();
   importTiming.stop();
   if (!module)

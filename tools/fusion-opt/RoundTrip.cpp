@@ -15,6 +15,7 @@
 #include "mlir/IR/Operation.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/Pass.h"
+#include "tandem/Registration/ModuleAlignment.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -64,10 +65,9 @@ static LogicalResult check(Operation *op, StringRef form, StringRef written,
   });
   FallbackAsmResourceMap resources;
   ParserConfig config(&context, /*verifyAfterParse=*/true, &resources);
-  // Resources in bytecode are aligned relative to the buffer's begin.
   std::unique_ptr<llvm::WritableMemoryBuffer> buffer =
       llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
-          written.size(), "round trip", llvm::Align(4096));
+          written.size(), "round trip", moduleAlignment);
   llvm::copy(written, buffer->getBufferStart());
   llvm::SourceMgr source;
   source.AddNewSourceBuffer(std::move(buffer), SMLoc());

@@ -28,6 +28,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tandem/Import/OnnxImport.h"
+#include "tandem/Registration/ModuleAlignment.h"
 #include "tandem/Registration/Registration.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -172,7 +173,8 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     llvm::errs() << "(reading MLIR from standard input; fusion-opt --help "
                     "says what else there is)\n";
   std::string error;
-  std::unique_ptr<llvm::MemoryBuffer> contents = openInputFile(input, &error);
+  std::unique_ptr<llvm::MemoryBuffer> contents =
+      openInputFile(input, moduleAlignment, &error);
   if (!contents)
     return fail(error);
   bool isMlir = input.ends_with(".mlir") || input.ends_with(".mlirbc");

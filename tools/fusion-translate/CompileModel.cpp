@@ -8,6 +8,7 @@
 
 #include "CompileModel.h"
 
+#include "../common/ModuleFile.h"
 #include "../common/Summary.h"
 
 #include "mlir/IR/AsmState.h"
@@ -113,10 +114,13 @@ int mlir::tandem::compileModel(StringRef input, StringRef output,
   if (!fuseOptions.empty())
     return fail("--fuse-options is for ONNX models; '" + input +
                 "' is compiled as it is");
+  std::string error;
   auto sources = std::make_shared<llvm::SourceMgr>();
+  if (failed(openModuleFile(input, *sources, error)))
+    return fail(error);
   SourceMgrDiagnosticHandler handler(*sources, &context);
   OwningOpRef<ModuleOp> module =
-      parseSourceFile<ModuleOp>(input, sources, ParserConfig(&context));
+      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
   if (!module)
     return 1;
   return failed(compileToSharedObject(*module, output, input, options));

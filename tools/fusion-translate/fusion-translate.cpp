@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../common/ExportFlags.h"
+#include "../common/ModuleFile.h"
 #include "../common/OutputFile.h"
 #include "../common/Summary.h"
 #include "CompileModel.h"
@@ -183,7 +184,10 @@ static int exportModel(StringRef input, StringRef output,
     importOptions.followsLinks = !options.externalDataDir.empty();
     module = importOnnxFile(input, &context, importOptions);
   } else {
-    module = parseSourceFile<ModuleOp>(input, sources, &context);
+    std::string error;
+    if (failed(openModuleFile(input, sources, error)))
+      return fail(error);
+    module = parseSourceFile<ModuleOp>(sources, &context);
     if (options.externalDataDir.empty()) {
       StringRef folder = llvm::sys::path::parent_path(input);
       options.externalDataDir = folder.empty() ? "." : folder.str();

@@ -1,0 +1,25 @@
+//===- ModuleAlignment.h - How modules lie in memory ------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_REGISTRATION_MODULEALIGNMENT_H
+#define TANDEM_REGISTRATION_MODULEALIGNMENT_H
+
+#include "llvm/Support/Alignment.h"
+
+namespace mlir::tandem {
+
+/// The alignment of every buffer that a module is read from. Bytecode aligns
+/// the data of its resources relative to the buffer's begin, and its reader
+/// refuses a buffer that is aligned to less than they are; what LLVM allocates
+/// is aligned to 16 unless told otherwise, so that it would be left to chance
+/// whether a module reads back. A page is what mapped files have.
+inline constexpr llvm::Align moduleAlignment = llvm::Align::Constant<4096>();
+
+} // namespace mlir::tandem
+
+#endif // TANDEM_REGISTRATION_MODULEALIGNMENT_H

@@ -1,0 +1,27 @@
+//===- ModuleFile.cpp - Files of MLIR text or bytecode --------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ModuleFile.h"
+
+#include "mlir/Support/FileUtilities.h"
+#include "tandem/Registration/ModuleAlignment.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+
+LogicalResult mlir::tandem::openModuleFile(StringRef path,
+                                           llvm::SourceMgr &sources,
+                                           std::string &error) {
+  std::unique_ptr<llvm::MemoryBuffer> contents =
+      openInputFile(path, moduleAlignment, &error);
+  if (!contents)
+    return failure();
+  sources.AddNewSourceBuffer(std::move(contents), llvm::SMLoc());
+  return success();
+}

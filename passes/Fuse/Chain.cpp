@@ -308,6 +308,10 @@ static MissReason getAddedReason(AllReduceOpInterface a,
 
 /// Says why nothing was found behind `value`.
 void Matcher::reportUnfinished(Value value, Stage stage, const Users &users) {
+  // First, as in a residual stream the next layer's add reads the value, too.
+  if (std::optional<MatchFailure> failure = explainMissingNorm(value))
+    return miss(stage, MissReason::NormNotRecognized, failure->blocker,
+                describe(failure->reason).str(), getAdvice(failure->reason));
   for (Operation *user : users.ops) {
     // An add behind this one ends the search; what is behind both decides.
     if (!isAdd(user) || !normFollows(user->getResult(0)))
@@ -321,9 +325,6 @@ void Matcher::reportUnfinished(Value value, Stage stage, const Users &users) {
       firstMiss.reset();
     return miss(stage, getAddedReason(allReduce, other), other);
   }
-  if (std::optional<MatchFailure> failure = explainMissingNorm(value))
-    return miss(stage, MissReason::NormNotRecognized, failure->blocker,
-                describe(failure->reason).str(), getAdvice(failure->reason));
   for (Operation *user : users.ops) {
     OnnxNode node(user);
     if ((node.is("Cast") || node.is("CastLike")) && !isNoop(user))

@@ -68,6 +68,28 @@ func.func @NormNotRecognized(%x: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?
   return %y : tensor<?x8xf32>
 }
 
+// The next layer's all-reduce is added too, but it is not what is in the way.
+// CHECK: "function": "NormNotRecognized_in_a_stream"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 10]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "NormNotRecognized"
+// CHECK-NEXT: "message": "what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm"
+// CHECK-NEXT: "blocked_by": "onnx.LayerNormalization at {{.*}}:[[# @LINE + 8]]:8"
+// CHECK: "function": "NormNotRecognized_in_a_stream"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "fused"
+func.func @NormNotRecognized_in_a_stream(%x: tensor<?x8xf32>, %z: tensor<?x8xf32>, %r: tensor<?x8xf32>, %g: tensor<8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  // expected-remark-re@below {{[Missed] NormNotRecognized | Category:tandem-fuse | Function=NormNotRecognized_in_a_stream | Reason="what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm", Suggestion="nothing: a LayerNorm is not fused, only RMSNorm is", blocked_by="onnx.LayerNormalization at {{[^"]+}}"}}
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %h = tandem.add %s, %r : tensor<?x8xf32>
+  %n = "onnx.LayerNormalization"(%h, %g) {axis = -1 : si64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  // expected-remark@below {{[Passed] Fused | Category:tandem-fuse | Function=NormNotRecognized_in_a_stream | dtype=f32}}
+  %t = tandem.all_reduce %z : tensor<?x8xf32>
+  %i = tandem.add %t, %h : tensor<?x8xf32>
+  %y = tandem.rms_norm %i, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  return %n, %y : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
 // The routed and the shared part of a mixture of experts, reduced apart.
 // CHECK: "function": "SumOfAllReduces"
 // CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 15]]:8"

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -189,12 +190,92 @@ static bool isSameUser(int fd) {
          credentials.uid == geteuid();
 }
 
+/// Connects to whoever listens at `place`; on failure `fd` is empty and `code`
+/// is errno.
+static Error connectTo(const Place &place, UniqueFd &fd, int &code) {
+  sockaddr_un address;
+  socklen_t length;
+  UniqueFd directoryFd;
+  if (Error e = addressOf(place, place.name, address, length, directoryFd))
+    return e;
+  fd = makeSocket();
+  if (!fd)
+    return makeSystemError(errno, "socket");
+  code = 0;
+  if (connect(fd.get(), reinterpret_cast<sockaddr *>(&address), length) != 0) {
+    code = errno;
+    fd.reset();
+  }
+  return Error();
+}
+
 /// A descriptor of this process, for others to watch; none before Linux 5.3.
 static UniqueFd openSelf() {
   int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   if (fd >= 0)
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
   return UniqueFd(fd);
+}
+
+//===----------------------------------------------------------------------===//
+// The first words
+//===----------------------------------------------------------------------===//
+
+/// Says what a connection's error means before the group is made.
+static Error hubIsGone(const Error &cause) {
+  Error error = cause;
+  if (cause.status == TANDEM_STATUS_PEER_LEFT)
+    error = makeError(TANDEM_STATUS_PEER_DIED, 0,
+                      "rank 0 died or gave up while the group was being made");
+  error.peer = 0;
+  return error;
+}
+
+/// Says who comes through `channel`, and hears rank 0's word.
+static Error introduce(Channel &channel, const Place &place, int rank,
+                       int world, Deadline deadline, Reply &reply) {
+  UniqueFd self = openSelf();
+  int selfFd = self.get();
+  Hello hello = {};
+  hello.magic = helloMagic;
+  hello.protocol = wireProtocol;
+  hello.abi = TANDEM_ABI_VERSION;
+  hello.rank = rank;
+  hello.world = world;
+  hello.remainingMs = deadline.never() ? 0 : deadline.leftMs(INT64_MAX) + 1;
+  memcpy(hello.key, place.key.data(), place.key.size());
+  hello.hasPidfd = self ? 1 : 0;
+
+  Deadline late = deadline.plus(graceMs);
+  reply = Reply();
+  Error error =
+      channel.sendBytes(&hello, sizeof(hello), &selfFd, self ? 1 : 0, late);
+  // Rank 0 may have answered and closed before it read all of ours.
+  if (Error e = channel.recvBytes(&reply, sizeof(reply), nullptr, late))
+    error = e;
+  else
+    error = Error();
+  if (error.status == TANDEM_STATUS_TIMEOUT)
+    return makeError(TANDEM_STATUS_TIMEOUT, 0,
+                     "rank 0 did not answer at rendezvous '%s' in time",
+                     place.name.c_str());
+  if (error)
+    return hubIsGone(error);
+  if (reply.magic != helloMagic)
+    return makeError(TANDEM_STATUS_MISMATCH, 0,
+                     "what answers at rendezvous '%s' is not a Tandem runtime",
+                     place.name.c_str());
+  return Error();
+}
+
+/// The error that rank 0 tells of.
+static Error errorOf(Reply &reply) {
+  if (reply.status == TANDEM_STATUS_OK)
+    return Error();
+  reply.message[sizeof(reply.message) - 1] = '\0';
+  Error error = makeError(reply.status, reply.peer, "%s", reply.message);
+  error.reporter = 0;
+  return error;
 }
 
 //===----------------------------------------------------------------------===//
@@ -206,7 +287,9 @@ namespace {
 class Listener {
 public:
   ~Listener() { close(); }
-  Error open(const Place &place, Deadline deadline);
+  /// A second rank 0 that comes while the first still waits for its ranks is an
+  /// error for both; one that comes later waits until the name is free.
+  Error open(const Place &place, int world, Deadline deadline);
   void close() {
     if (!path.empty())
       unlink(path.c_str());
@@ -216,67 +299,124 @@ public:
   int fd() const { return socket.get(); }
 
 private:
+  Error bindAndListen(const Place &place, const std::string &name,
+                      bool &isTaken);
+  Error bindAside(const Place &place);
+  Error takeName(const Place &place, UniqueFd &other, bool &isTaken);
+
   UniqueFd socket;
   std::string path;
 };
 } // namespace
 
-Error Listener::open(const Place &place, Deadline deadline) {
-  socket = makeSocket();
-  if (!socket)
-    return makeSystemError(errno, "socket");
+/// `isTaken` tells of a name that somebody else has.
+Error Listener::bindAndListen(const Place &place, const std::string &name,
+                              bool &isTaken) {
   sockaddr_un address;
   socklen_t length;
   UniqueFd directoryFd;
-  if (place.directory.empty()) {
-    if (Error e = addressOf(place, place.name, address, length, directoryFd))
-      return e;
-    if (bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
-      return makeSystemError(errno, "a group with this unique_id is being made "
-                                    "by another rank 0");
-    if (listen(socket.get(), 256) != 0)
-      return makeSystemError(errno, "listen");
-    return Error();
+  if (Error e = addressOf(place, name, address, length, directoryFd))
+    return e;
+  isTaken = false;
+  if (bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0) {
+    isTaken = errno == EADDRINUSE;
+    return isTaken ? Error()
+                   : makeSystemError(errno, "rendezvous '%s%s%s'",
+                                     place.directory.c_str(),
+                                     place.directory.empty() ? "" : "/",
+                                     place.name.c_str());
   }
+  if (!place.directory.empty()) {
+    path = place.directory + "/" + name;
+    (void)chmod(path.c_str(), 0600);
+  }
+  if (listen(socket.get(), 256) != 0)
+    return makeSystemError(errno, "listen");
+  return Error();
+}
 
-  // Bound under a name nobody knows and then renamed: the name either leads to
-  // a live listener or is left over from a crash and is replaced in one step.
+/// Listens under a name that nobody knows, to be renamed: so the name either
+/// leads to a live listener or is left over from a crash.
+Error Listener::bindAside(const Place &place) {
   uint8_t random[8];
   if (Error e = randomBytes(random, sizeof(random)))
     return e;
-  std::string fresh = "." + hex(random, sizeof(random));
-  if (Error e = addressOf(place, fresh, address, length, directoryFd))
+  bool isTaken = false;
+  if (Error e =
+          bindAndListen(place, "." + hex(random, sizeof(random)), isTaken))
     return e;
-  if (bind(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
-    return makeSystemError(errno, "rendezvous '%s/%s'", place.directory.c_str(),
-                           place.name.c_str());
-  path = place.directory + "/" + fresh;
-  (void)chmod(path.c_str(), 0600);
-  if (listen(socket.get(), 256) != 0)
-    return makeSystemError(errno, "listen");
-  for (;;) {
-    UniqueFd probe = makeSocket();
-    UniqueFd probeDirectory;
-    if (!probe)
-      return makeSystemError(errno, "socket");
-    if (Error e = addressOf(place, place.name, address, length, probeDirectory))
-      return e;
-    if (connect(probe.get(), reinterpret_cast<sockaddr *>(&address), length) !=
-            0 &&
-        errno != EAGAIN)
-      break;
-    if (deadline.passed())
-      return makeError(TANDEM_STATUS_TIMEOUT, -1,
-                       "another group is being made at rendezvous '%s/%s'",
-                       place.directory.c_str(), place.name.c_str());
-    probe.reset();
-    usleep(20000);
-  }
+  return isTaken ? makeSystemError(EADDRINUSE, "rendezvous '%s/%s'",
+                                   place.directory.c_str(), place.name.c_str())
+                 : Error();
+}
+
+/// Takes the name unless somebody listens there (`isTaken`); `other` leads to
+/// them, if they have room for another connection.
+Error Listener::takeName(const Place &place, UniqueFd &other, bool &isTaken) {
+  // Between looking and renaming nobody else may do so.
+  UniqueFd lock(
+      ::open(place.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  isTaken =
+      lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (isTaken)
+    return Error();
+  int code = 0;
+  if (Error e = connectTo(place, other, code))
+    return e;
+  isTaken = other || code == EAGAIN;
+  if (isTaken)
+    return Error();
   std::string final = place.directory + "/" + place.name;
   if (rename(path.c_str(), final.c_str()) != 0)
     return makeSystemError(errno, "rendezvous '%s'", final.c_str());
   path = final;
   return Error();
+}
+
+/// Comes as rank 0 to one that listens already. One that still waits for its
+/// ranks hears that there are two, and so do we; one whose ranks are all there,
+/// or that has failed, lets the name go soon.
+static Error meetOtherHub(UniqueFd connected, const Place &place, int world,
+                          Deadline deadline) {
+  if (!isSameUser(connected.get()))
+    return makeError(TANDEM_STATUS_SYSTEM, -1,
+                     "the process at rendezvous '%s' belongs to another user",
+                     place.name.c_str());
+  Channel channel(std::move(connected));
+  Reply reply;
+  Error gone = introduce(channel, place, /*rank=*/0, world, deadline, reply);
+  return gone || reply.status == comeAgain ? Error() : errorOf(reply);
+}
+
+Error Listener::open(const Place &place, int world, Deadline deadline) {
+  socket = makeSocket();
+  if (!socket)
+    return makeSystemError(errno, "socket");
+  bool isId = place.directory.empty();
+  if (!isId)
+    if (Error e = bindAside(place))
+      return e;
+  for (;;) {
+    UniqueFd other;
+    bool isTaken = false;
+    int code = 0;
+    if (Error e = isId ? bindAndListen(place, place.name, isTaken)
+                       : takeName(place, other, isTaken))
+      return e;
+    if (!isTaken)
+      return Error();
+    if (isId)
+      if (Error e = connectTo(place, other, code))
+        return e;
+    if (other)
+      if (Error e = meetOtherHub(std::move(other), place, world, deadline))
+        return e;
+    if (deadline.passed())
+      return makeError(TANDEM_STATUS_TIMEOUT, -1,
+                       "another group is being made at rendezvous '%s'",
+                       place.name.c_str());
+    usleep(20000);
+  }
 }
 
 namespace {
@@ -325,6 +465,10 @@ static Error seat(Channel channel, const Place &place, Gathering &g) {
                       "(ABI %d.%d)",
                       hello.protocol, hello.abi >> 16, hello.abi & 0xffff,
                       wireProtocol, TANDEM_ABI_MAJOR, TANDEM_ABI_MINOR);
+  else if (hello.rank == 0 || (hello.rank > 0 && hello.rank < g.world &&
+                               g.channels[hello.rank].fd() >= 0))
+    error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
+                      "two processes came as rank %d", hello.rank);
   else if (hello.world != g.world)
     error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
                       "rank %d was started with world size %d, rank 0 with %d",
@@ -333,9 +477,6 @@ static Error seat(Channel channel, const Place &place, Gathering &g) {
     error =
         makeError(TANDEM_STATUS_MISMATCH, hello.rank,
                   "rank %d is outside of world size %d", hello.rank, g.world);
-  else if (g.channels[hello.rank].fd() >= 0)
-    error = makeError(TANDEM_STATUS_MISMATCH, hello.rank,
-                      "two processes came as rank %d", hello.rank);
   if (error) {
     if (hello.rank > 0 && hello.rank < g.world)
       g.told[hello.rank] = true;
@@ -455,8 +596,10 @@ static void windUp(const Listener &listener, const Place &place,
       if (!polled[1 + i].revents) {
         silent.push_back(std::move(channel));
       } else if (readHello(channel, place, hello, fds)) {
-        bool known = hello.rank > 0 && hello.rank < g.world;
-        if (known && g.told[hello.rank]) {
+        bool known = hello.rank >= 0 && hello.rank < g.world;
+        // Where the ranks were left unset, more than two come as rank 0.
+        bool isOneMore = hello.rank == 0 && reply.peer == 0;
+        if (known && g.told[hello.rank] && !isOneMore) {
           early.push_back(std::move(channel));
           continue;
         }
@@ -480,7 +623,7 @@ static void windUp(const Listener &listener, const Place &place,
 static Error meetAsHub(const Place &place, int world, Deadline deadline,
                        Meeting &meeting) {
   Listener listener;
-  if (Error e = listener.open(place, deadline))
+  if (Error e = listener.open(place, world, deadline))
     return e;
   Gathering g;
   g.world = world;
@@ -534,16 +677,11 @@ static Error connectToHub(const Place &place, Deadline deadline,
                           Channel &channel) {
   useconds_t pause = 500;
   for (;;) {
-    UniqueFd fd = makeSocket();
-    if (!fd)
-      return makeSystemError(errno, "socket");
-    sockaddr_un address;
-    socklen_t length;
-    UniqueFd directoryFd;
-    if (Error e = addressOf(place, place.name, address, length, directoryFd))
+    UniqueFd fd;
+    int code = 0;
+    if (Error e = connectTo(place, fd, code))
       return e;
-    if (connect(fd.get(), reinterpret_cast<sockaddr *>(&address), length) ==
-        0) {
+    if (fd) {
       if (!isSameUser(fd.get()))
         return makeError(TANDEM_STATUS_SYSTEM, 0,
                          "the process at rendezvous '%s' belongs to another "
@@ -552,9 +690,9 @@ static Error connectToHub(const Place &place, Deadline deadline,
       channel = Channel(std::move(fd));
       return Error();
     }
-    if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN &&
-        errno != EINTR)
-      return makeSystemError(errno, "rendezvous '%s'", place.name.c_str());
+    if (code != ENOENT && code != ECONNREFUSED && code != EAGAIN &&
+        code != EINTR)
+      return makeSystemError(code, "rendezvous '%s'", place.name.c_str());
     if (deadline.passed())
       return makeError(TANDEM_STATUS_TIMEOUT, 0,
                        "rank 0 did not come to rendezvous '%s' in time",
@@ -564,53 +702,12 @@ static Error connectToHub(const Place &place, Deadline deadline,
   }
 }
 
-/// Says what a connection's error means before the group is made.
-static Error hubIsGone(const Error &cause) {
-  Error error = cause;
-  if (cause.status == TANDEM_STATUS_PEER_LEFT)
-    error = makeError(TANDEM_STATUS_PEER_DIED, 0,
-                      "rank 0 died or gave up while the group was being made");
-  error.peer = 0;
-  return error;
-}
-
 /// Comes to rank 0 and hears its word.
 static Error present(const Place &place, int rank, int world, Deadline deadline,
                      Channel &channel, Reply &reply) {
   if (Error e = connectToHub(place, deadline, channel))
     return e;
-  UniqueFd self = openSelf();
-  int selfFd = self.get();
-  Hello hello = {};
-  hello.magic = helloMagic;
-  hello.protocol = wireProtocol;
-  hello.abi = TANDEM_ABI_VERSION;
-  hello.rank = rank;
-  hello.world = world;
-  hello.remainingMs = deadline.never() ? 0 : deadline.leftMs(INT64_MAX) + 1;
-  memcpy(hello.key, place.key.data(), place.key.size());
-  hello.hasPidfd = self ? 1 : 0;
-
-  Deadline late = deadline.plus(graceMs);
-  reply = Reply();
-  Error error =
-      channel.sendBytes(&hello, sizeof(hello), &selfFd, self ? 1 : 0, late);
-  // Rank 0 may have answered and closed before it read all of ours.
-  if (Error e = channel.recvBytes(&reply, sizeof(reply), nullptr, late))
-    error = e;
-  else
-    error = Error();
-  if (error.status == TANDEM_STATUS_TIMEOUT)
-    return makeError(TANDEM_STATUS_TIMEOUT, 0,
-                     "rank 0 did not answer at rendezvous '%s' in time",
-                     place.name.c_str());
-  if (error)
-    return hubIsGone(error);
-  if (reply.magic != helloMagic)
-    return makeError(TANDEM_STATUS_MISMATCH, 0,
-                     "what answers at rendezvous '%s' is not a Tandem runtime",
-                     place.name.c_str());
-  return Error();
+  return introduce(channel, place, rank, world, deadline, reply);
 }
 
 static Error meetAsSpoke(const Place &place, int rank, int world,
@@ -621,12 +718,8 @@ static Error meetAsSpoke(const Place &place, int rank, int world,
     if (Error e = present(place, rank, world, deadline, channel, reply))
       return e;
   } while (reply.status == comeAgain);
-  if (reply.status != TANDEM_STATUS_OK) {
-    reply.message[sizeof(reply.message) - 1] = '\0';
-    Error error = makeError(reply.status, reply.peer, "%s", reply.message);
-    error.reporter = 0;
-    return error;
-  }
+  if (Error e = errorOf(reply))
+    return e;
   Frame frame;
   if (Error e = channel.recv(frame, deadline.plus(graceMs)))
     return hubIsGone(e);

@@ -336,6 +336,49 @@ TEST(Fault, ARankThatComesTwiceIsNamed) {
     EXPECT_EQ(text, "two processes came as rank 1");
 }
 
+// As where nobody set the ranks. The name is free again at once.
+TEST(Fault, AllRanksThatComeAsRankZeroHearOfIt) {
+  std::string name = freshName();
+  for (int round = 0; round < 2; ++round) {
+    auto said = runRanks(4, [&](int) -> std::string {
+      Member m;
+      int64_t start = nowMs();
+      tandem_status status = m.join(name, 0, 4, 20000);
+      RANK_CHECK(status == TANDEM_STATUS_MISMATCH, m.message());
+      RANK_CHECK(nowMs() - start < 5000, "waited for ranks of its own kind");
+      return m.message();
+    });
+    for (const std::string &text : said)
+      EXPECT_EQ(text, "two processes came as rank 0");
+  }
+}
+
+TEST(Fault, TwoRankZerosOfAUniqueIdAreNamed) {
+  Member maker;
+  tandem_unique_id id;
+  ASSERT_EQ(tandem_context_create(nullptr, &maker.context, nullptr),
+            TANDEM_STATUS_OK);
+  ASSERT_EQ(tandem_unique_id_create(maker.context, &id, nullptr),
+            TANDEM_STATUS_OK);
+  maker.reset();
+  auto said = runRanks(2, [&](int) -> std::string {
+    Member m;
+    tandem_context_create(nullptr, &m.context, nullptr);
+    tandem_comm_desc desc = TANDEM_COMM_DESC_INIT;
+    desc.kind = TANDEM_COMM_UNIQUE_ID;
+    desc.unique_id = &id;
+    desc.rank = 0;
+    desc.world = 2;
+    desc.timeout_ms = 20000;
+    RANK_CHECK(tandem_comm_create(m.context, &desc, &m.comm, &m.error) ==
+                   TANDEM_STATUS_MISMATCH,
+               m.message());
+    return m.message();
+  });
+  for (const std::string &text : said)
+    EXPECT_EQ(text, "two processes came as rank 0");
+}
+
 /// Connects to a rendezvous by hand.
 static int connectTo(const std::string &name) {
   sockaddr_un address = {};

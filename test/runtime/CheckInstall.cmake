@@ -19,7 +19,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${CMAKE_CURRENT_LIST_DIR}/install
     -B ${WORK}/build
     -DCMAKE_PREFIX_PATH=${WORK}/prefix -DSMOKE=${SMOKE}
-    -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX})
+    -DCMAKE_C_COMPILER=${CC})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/user-Runtime)
 run(${WORK}/build/user-RuntimeStatic)
@@ -29,9 +29,9 @@ if(PKG_CONFIG)
   file(GLOB_RECURSE pc ${WORK}/prefix/*/tandem-runtime.pc)
   get_filename_component(folder "${pc}" DIRECTORY)
   set(ENV{PKG_CONFIG_PATH} ${folder})
-  execute_process(COMMAND ${PKG_CONFIG} --define-variable=prefix=${WORK}/prefix
-    --cflags --libs tandem-runtime OUTPUT_VARIABLE flags
-    RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs "tandem-runtime >= 1.1"
+    OUTPUT_VARIABLE flags RESULT_VARIABLE failed
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
     message(FATAL_ERROR "pkg-config doesn't find tandem-runtime in ${folder}")
   endif()

@@ -161,24 +161,53 @@ def draw(ops: Sequence[Op], center: Op) -> str:
     )
 
 
+def _entry(entry: object) -> tuple[str, int]:
+    """The name and the limit of a profile's entry, under the same rules as the pass
+    has (passes/Fuse/Limits.cpp)."""
+    if not isinstance(entry, dict):
+        raise ValueError("is not an object")
+    names = []
+    for key in ("world_size", "hidden"):
+        if key in entry:
+            if type(entry[key]) is not int or entry[key] <= 0:
+                raise ValueError(f"'{key}' is not a positive integer")
+            names.append(f"{key}={entry[key]}")
+    if "dtype" in entry:
+        if entry["dtype"] not in ("f32", "f16", "bf16"):
+            raise ValueError("'dtype' is not one of f32, f16, bf16")
+        names.append(f"dtype={entry['dtype']}")
+    limit = entry.get("max_tokens")
+    if type(limit) is not int or limit < -1:
+        raise ValueError("'max_tokens' is not an integer of -1 or more")
+    return " ".join(names) or "any", max(limit, 0)
+
+
+def _entries(profile: str | os.PathLike[str]) -> list[tuple[str, int]]:
+    root = json.loads(pathlib.Path(profile).read_bytes())
+    if not isinstance(root, dict):
+        raise ValueError("is not a JSON object")
+    version = root.get("version")
+    if type(version) is not int:
+        raise ValueError("has no integer 'version'")
+    if version != 1:
+        raise ValueError(f"has version {version}, this program reads version 1")
+    if not isinstance(root.get("limits"), list):
+        raise ValueError("has no array 'limits'")
+    bars = []
+    for index, entry in enumerate(root["limits"]):
+        try:
+            bars.append(_entry(entry))
+        except ValueError as error:
+            raise ValueError(f"limits[{index}]: {error}") from None
+    return bars
+
+
 def plot(profile: str | os.PathLike[str]) -> str:
     """The limits of a tuning profile (docs/limits.md), one bar each."""
     try:
-        entries = json.loads(pathlib.Path(profile).read_bytes())["limits"]
-        bars = [
-            (
-                " ".join(
-                    f"{key}={entry[key]}"
-                    for key in ("world_size", "hidden", "dtype")
-                    if key in entry
-                )
-                or "any",
-                max(int(entry["max_tokens"]), 0),
-            )
-            for entry in entries
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{os.fspath(profile)}: not a profile: {error!r}") from None
+        bars = _entries(profile)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"limits file '{os.fspath(profile)}': {error}") from None
     most = max((limit for _, limit in bars), default=0) or 1
     parts = []
     for number, (name, limit) in enumerate(bars):

@@ -98,10 +98,30 @@ def test_graph_around_a_site():
         assert "com.microsoft::AllReduce" in picture and ">Add<" in picture
 
 
-def test_bad_profile(tmp_path):
-    (tmp_path / "p.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"p\.json: not a profile"):
-        tandem.fuse(MODEL)[1].html(profile=tmp_path / "p.json")
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("[]", "is not a JSON object"),
+        ("{", "Expecting property name"),
+        ('{"version": 2, "limits": []}', "has version 2, this program reads version 1"),
+        ('{"version": 1}', "has no array 'limits'"),
+        ('{"version": 1, "limits": [{"max_tokens": 1.5}]}', r"limits\[0\]: 'max_tokens'"),
+        ('{"version": 1, "limits": [{"max_tokens": -2}]}', r"limits\[0\]: 'max_tokens'"),
+        ('{"version": 1, "limits": [{"dtype": "fp32", "max_tokens": 3}]}', "'dtype' is not"),
+        ('{"version": 1, "limits": [{"hidden": true, "max_tokens": 3}]}', "'hidden' is not"),
+        ('{"version": 1, "limits": [3]}', "is not an object"),
+    ],
+)
+def test_bad_profile(tmp_path, text, what):
+    """The page takes what the pass takes, and refuses the rest alike."""
+    profile = tmp_path / "p.json"
+    profile.write_text(text)
+    report = tandem.fuse(MODEL)[1]
+    with pytest.raises(ValueError, match=rf"limits file '.*p\.json': .*{what}"):
+        report.html(profile=profile)
+    if "Expecting" not in what:
+        with pytest.raises(tandem.Error, match=what):
+            tandem.fuse(MODEL, limits=profile)
 
 
 def test_json_round_trip(reasons):

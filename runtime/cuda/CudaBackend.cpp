@@ -32,10 +32,12 @@ Resources::~Resources() {
   nccl.reset();
   if (releaseNccl)
     releaseNccl();
-  if (ownStream)
-    (void)cudaStreamDestroy(ownStream);
+  ownStream.reset();
   for (SharedRegion &region : regions)
     region.reset();
+  // Freed here, not after: where a caller captures, that isn't allowed.
+  scratch.reset();
+  pinned.reset();
 }
 
 void Resources::forget() {
@@ -47,7 +49,7 @@ void Resources::forget() {
   if (nccl)
     nccl->forget();
   releaseNccl = nullptr;
-  ownStream = nullptr;
+  ownStream.forget();
   gpu = nullptr;
 }
 
@@ -69,8 +71,6 @@ enum CallKind : uint32_t {
   KindAllReduce = 2,
   /// A fused call's rank-ordered fallback.
   KindOrdered = 3,
-  /// A check before a call that goes through NCCL.
-  KindCheck = 4,
 };
 
 /// How a call got its sum, for the hang dump.
@@ -79,6 +79,8 @@ const char *const pathNames[] = {"fused", "ordered", "gather", "nccl"};
 
 /// Calls compare whether they ask for batch invariance, too.
 constexpr uint32_t invariantBit = 1u << 7;
+/// A check before a call that goes through NCCL.
+constexpr uint32_t checkBit = 1u << 6;
 } // namespace
 
 static Rows rowsOf(const tandem_view &view) {
@@ -243,7 +245,12 @@ CudaBackend::CudaBackend(std::unique_ptr<Resources> resources,
     : held(std::move(resources)), failure(failure) {
   if (held->segment())
     failure.attach(&held->segment()->failure);
-  held->monitor->add(this);
+  try {
+    held->monitor->add(this);
+  } catch (...) {
+    failure.detach();
+    throw;
+  }
 }
 
 CudaBackend::~CudaBackend() {
@@ -356,9 +363,8 @@ void CudaBackend::stopKernels(const Error &cause) {
     *word = failureWord(cause.status, cause.reporter, cause.peer);
     Control *control =
         static_cast<Control *>(held->regions[held->comm->rank].get());
-    (void)cudaMemcpyAsync(&control->failure, word, sizeof(*word),
-                          cudaMemcpyHostToDevice, held->ownStream);
-    (void)cudaGetLastError();
+    (void)held->ownStream.copy(&control->failure, word, sizeof(*word),
+                               cudaMemcpyHostToDevice);
   }
   if (held->nccl)
     held->nccl->abort();
@@ -907,31 +913,20 @@ Error CudaBackend::throughNccl(const CallArgs &args, cudaStream_t stream) {
 Error CudaBackend::checkThenNccl(const CallArgs &args, uint32_t kind,
                                  cudaStream_t stream) {
   if (held->checkCalls && held->direct) {
-    // The hash goes where the epsilon would.
-    CallShape shape = shapeOf(args, kind, 0);
-    uint32_t hash = 2166136261u;
-    const uint32_t words[] = {static_cast<uint32_t>(args.tokens),
-                              static_cast<uint32_t>(args.hidden),
-                              shape.variant,
-                              shape.epsilonBits,
-                              shape.preEpsilonBits,
-                              kind};
-    for (uint32_t word : words)
-      hash = (hash ^ word) * 16777619u;
     CallArgs small = {};
     small.tokens = 1;
     small.hidden = 4;
     small.dtype = TANDEM_DTYPE_F32;
     small.input = small.sumOut = {scratchPart(2), 4};
-    CallShape probe = shapeOf(small, KindCheck, 0);
-    probe.variant = hash;
-    probe.epsilonBits = static_cast<uint32_t>(args.tokens);
     Plan plan;
-    if (!planCall(held->facts, probe, plan))
-      if (Error e =
-              cudaFailure(launchExchange(held->endpoint, small, plan, stream),
-                          "launching a check"))
-        return e;
+    if (const char *why = planCall(held->facts, shapeOf(small, kind, 0), plan))
+      return makeError(TANDEM_STATUS_INTERNAL, -1, "no plan for a check: %s",
+                       why);
+    putHeader(shapeOf(args, kind | checkBit, 0), plan);
+    if (Error e =
+            cudaFailure(launchExchange(held->endpoint, small, plan, stream),
+                        "launching a check"))
+      return e;
   }
   return throughNccl(args, stream);
 }

@@ -24,6 +24,7 @@
 #include "Memory.h"
 #include "Monitor.h"
 #include "Nccl.h"
+#include "OwnStream.h"
 #include "comm/Communicator.h"
 #include "cpu/Memory.h"
 #include "workspace/Backend.h"
@@ -62,7 +63,7 @@ struct Resources {
   PinnedMemory pinned;
   SharedMapping host;
   /// For copies that stop kernels.
-  cudaStream_t ownStream = nullptr;
+  OwnStream ownStream;
 
   std::shared_ptr<NcclComm> nccl;
   /// Gives the place of `nccl` back.

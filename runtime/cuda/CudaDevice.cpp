@@ -15,9 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <iterator>
-#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace tandem;
@@ -379,17 +377,6 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
   if (world > 1)
     facts.tuning = defaultTuning(facts.world, facts.bulkCopies);
   facts.wholeLines = mine.lines == 2;
-  if (!terms.fused && mine.direct) {
-    // Shared regions are worth their bytes only where NCCL doesn't do.
-    const bool invariant = desc.flags & TANDEM_WORKSPACE_BATCH_INVARIANT;
-    mine.direct = !mine.nccl || invariant;
-  }
-  if (world > 1 && !mine.direct && !mine.nccl)
-    return makeError(
-        TANDEM_STATUS_UNSUPPORTED, -1,
-        "there is no way between the GPUs: no shared memory (%.180s) "
-        "and no NCCL (%.180s)",
-        terms.reason, mine.ncclReason);
   if (mine.nccl) {
     if (free) {
       mine.ncclIndex = static_cast<uint32_t>(__builtin_ctzll(free));
@@ -402,9 +389,18 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
     } else {
       noNcclBecause(0, "64 workspaces with NCCL at a time are the most");
     }
-    if (!mine.nccl && !mine.direct)
-      return makeError(TANDEM_STATUS_UNSUPPORTED, -1, "%s", mine.ncclReason);
   }
+  if (!terms.fused && mine.direct) {
+    // Shared regions are worth their bytes only where NCCL doesn't do.
+    const bool invariant = desc.flags & TANDEM_WORKSPACE_BATCH_INVARIANT;
+    mine.direct = !mine.nccl || invariant;
+  }
+  if (world > 1 && !mine.direct && !mine.nccl)
+    return makeError(
+        TANDEM_STATUS_UNSUPPORTED, -1,
+        "there is no way between the GPUs: no shared memory (%.180s) "
+        "and no NCCL (%.180s)",
+        terms.reason, mine.ncclReason);
   if (terms.fused && world > 1 && !mine.nccl)
     snprintf(terms.reason, sizeof(terms.reason),
              "the fallback is a rank-ordered sum: %.200s", mine.ncclReason);
@@ -490,7 +486,6 @@ private:
   Error map(Offers &offers);
   Error testLines(Deadline deadline, uint64_t &whole);
   Error clearRegion();
-  Error waitForOwnStream(Deadline deadline);
   Error finish(tandem_workspace &workspace, uint64_t wholeLines);
 
   std::shared_ptr<CudaGroup> group;
@@ -524,6 +519,9 @@ CudaMaker::CudaMaker(std::shared_ptr<CudaGroup> group, const Terms &terms,
   r.scratchBytes = sizes.scratch;
 }
 
+/// For work of one's own that waits for nobody; the GPU may be busy.
+static Deadline ownWorkDeadline() { return Deadline::in(60000); }
+
 /// Zeroes one's own region, counters before the wrap. No peer may use it yet.
 Error CudaMaker::clearRegion() {
   Resources &r = *held;
@@ -535,15 +533,13 @@ Error CudaMaker::clearRegion() {
   control.deadline =
       static_cast<uint64_t>(std::min(r.timeoutMs, year)) * 1000000;
   Error error =
-      cudaFailure(cudaMemsetAsync(own.get(), 0, own.size(), r.ownStream),
+      cudaFailure(cudaMemsetAsync(own.get(), 0, own.size(), r.ownStream.get()),
                   "clearing shared memory");
   if (!error)
-    error = cudaFailure(cudaMemcpyAsync(own.get(), &control, sizeof(control),
-                                        cudaMemcpyHostToDevice, r.ownStream),
-                        "preparing shared memory");
+    error = r.ownStream.copy(own.get(), &control, sizeof(control),
+                             cudaMemcpyHostToDevice);
   if (!error)
-    error = cudaFailure(cudaStreamSynchronize(r.ownStream),
-                        "preparing shared memory");
+    error = r.ownStream.wait(ownWorkDeadline(), "preparing shared memory");
   memset(r.pinned.get(), 0, sizeof(HostRecord));
   return error;
 }
@@ -559,11 +555,8 @@ Error CudaMaker::offer(std::string &body, std::vector<UniqueFd> &fds) {
     return e;
   if (Error e = r.pinned.allocate(256))
     return e;
-  if (cudaError_t code =
-          cudaStreamCreateWithFlags(&r.ownStream, cudaStreamNonBlocking)) {
-    r.ownStream = nullptr;
-    return cudaFailure(code, "making a stream");
-  }
+  if (Error e = r.ownStream.make())
+    return e;
   if (world == 1)
     return Error();
   // Rank 0's first descriptor is that of the memory on the host.
@@ -648,21 +641,6 @@ Error CudaMaker::map(Offers &offers) {
   return Error();
 }
 
-Error CudaMaker::waitForOwnStream(Deadline deadline) {
-  for (;;) {
-    cudaError_t code = cudaStreamQuery(held->ownStream);
-    if (code == cudaSuccess)
-      return Error();
-    if (code != cudaErrorNotReady)
-      return cudaFailure(code, "testing the lines");
-    if (deadline.passed())
-      return makeError(TANDEM_STATUS_TIMEOUT, -1,
-                       "the test of the lines was not done in time");
-    timespec nap = {0, 50000};
-    (void)nanosleep(&nap, nullptr);
-  }
-}
-
 /// Every rank stores lines to all and looks at what comes. `whole`: 2 if lines
 /// arrive whole, else 1.
 Error CudaMaker::testLines(Deadline deadline, uint64_t &whole) {
@@ -675,19 +653,25 @@ Error CudaMaker::testLines(Deadline deadline, uint64_t &whole) {
       static_cast<uint64_t>(std::max<int64_t>(deadline.leftMs(10000), 1)) *
       1000000;
   SelfTestResult found = {};
-  if (cudaError_t code =
-          cudaMemsetAsync(result.get(), 0, sizeof(SelfTestResult), r.ownStream))
-    return cudaFailure(code, "testing the lines");
-  if (cudaError_t code = launchSelfTest(
-          r.endpoint, rounds, patience,
-          static_cast<SelfTestResult *>(result.get()), r.ownStream))
-    return cudaFailure(code, "testing the lines");
+  const char *const action = "testing the lines";
+  cudaStream_t stream = r.ownStream.get();
+  Error error = cudaFailure(
+      cudaMemsetAsync(result.get(), 0, sizeof(SelfTestResult), stream), action);
+  if (!error)
+    error = cudaFailure(
+        launchSelfTest(r.endpoint, rounds, patience,
+                       static_cast<SelfTestResult *>(result.get()), stream),
+        action);
   // The kernel has a deadline of its own.
-  if (Error e = waitForOwnStream(Deadline::in(60000)))
-    return e;
-  if (cudaError_t code = cudaMemcpy(&found, result.get(), sizeof(found),
-                                    cudaMemcpyDeviceToHost))
-    return cudaFailure(code, "testing the lines");
+  if (!error)
+    error = r.ownStream.wait(ownWorkDeadline(), action);
+  if (!error)
+    error = r.ownStream.copy(&found, result.get(), sizeof(found),
+                             cudaMemcpyDeviceToHost);
+  if (!error)
+    error = r.ownStream.wait(ownWorkDeadline(), action);
+  if (error)
+    return error;
   for (int p = 0; p < r.comm->world; ++p)
     if (found.missing >> p & 1)
       return makeError(TANDEM_STATUS_UNSUPPORTED, p,
@@ -771,253 +755,6 @@ Error tandem::makeCudaDevice(int index, std::shared_ptr<Device> &device) {
   return Error();
 }
 
-//===----------------------------------------------------------------------===//
-// Meeting through an ncclComm_t
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Where a rank is, and where rank 0 would meet the others.
-struct Whereabouts {
-  uint8_t host[128];
-  tandem_unique_id id;
-  NcclId ncclId;
-};
-
-/// The control plane through an NCCL communicator of our own.
-class NcclRemote final : public Remote {
-public:
-  NcclRemote(std::shared_ptr<const Gpu> gpu, int rank, int world)
-      : gpu(std::move(gpu)), rank(rank), world(world) {}
-  ~NcclRemote() override;
-  Error open(const std::shared_ptr<const NcclApi> &api, const NcclId &id,
-             Deadline deadline);
-  Error allGather(const std::string &mine, std::vector<std::string> &all,
-                  Deadline deadline) override;
-
-private:
-  Error gather(const void *mine, size_t bytes, std::string &all,
-               Deadline deadline);
-
-  std::shared_ptr<const Gpu> gpu;
-  const int rank, world;
-  ForkGuard fork;
-  std::shared_ptr<NcclComm> nccl;
-  cudaStream_t stream = nullptr;
-};
-} // namespace
-
-NcclRemote::~NcclRemote() {
-  if (!fork.valid() || !fork.inOwner()) {
-    if (nccl)
-      nccl->forget();
-    return;
-  }
-  GpuScope scope(*gpu);
-  RelaxedCapture relaxed;
-  nccl.reset();
-  if (stream)
-    (void)cudaStreamDestroy(stream);
-}
-
-Error NcclRemote::open(const std::shared_ptr<const NcclApi> &api,
-                       const NcclId &id, Deadline deadline) {
-  if (!fork.valid())
-    return makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1, "no page to map");
-  if (cudaError_t code =
-          cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) {
-    stream = nullptr;
-    return cudaFailure(code, "making a stream");
-  }
-  return NcclComm::create(api, id, rank, world, deadline, nccl);
-}
-
-/// `bytes` of every rank, one after another.
-Error NcclRemote::gather(const void *mine, size_t bytes, std::string &all,
-                         Deadline deadline) {
-  DeviceMemory buffer;
-  const size_t total = bytes * static_cast<size_t>(world);
-  if (Error e = buffer.allocate(total + bytes))
-    return e;
-  char *gathered = static_cast<char *>(buffer.get());
-  char *shown = gathered + total;
-  Error error =
-      cudaFailure(cudaMemcpy(shown, mine, bytes, cudaMemcpyHostToDevice),
-                  "copying to the GPU");
-  if (!error)
-    error = nccl->allGather(shown, gathered, bytes, stream);
-  while (!error) {
-    cudaError_t code = cudaStreamQuery(stream);
-    if (code == cudaSuccess)
-      break;
-    if (code != cudaErrorNotReady)
-      error = cudaFailure(code, "agreeing through NCCL");
-    else if (Error e = nccl->watch(0))
-      error = e;
-    else if (deadline.passed())
-      error = makeError(TANDEM_STATUS_TIMEOUT, -1,
-                        "the ranks did not all come in time");
-    timespec nap = {0, 100000};
-    (void)nanosleep(&nap, nullptr);
-  }
-  all.resize(total);
-  if (!error)
-    error = cudaFailure(
-        cudaMemcpy(&all[0], gathered, total, cudaMemcpyDeviceToHost),
-        "copying from the GPU");
-  if (error)
-    nccl->abort();
-  return error;
-}
-
-Error NcclRemote::allGather(const std::string &mine,
-                            std::vector<std::string> &all, Deadline deadline) {
-  GpuScope scope(*gpu);
-  RelaxedCapture relaxed;
-  // Sizes first, then what is padded to the largest.
-  uint64_t size = mine.size();
-  std::string sizes, bodies;
-  if (Error e = gather(&size, sizeof(size), sizes, deadline))
-    return e;
-  std::vector<uint64_t> each(static_cast<size_t>(world));
-  memcpy(each.data(), sizes.data(), sizes.size());
-  uint64_t most = *std::max_element(each.begin(), each.end());
-  if (most > uint64_t(1) << 30)
-    return makeError(TANDEM_STATUS_INTERNAL, -1, "a message is too long");
-  all.assign(each.size(), std::string());
-  if (most == 0)
-    return Error();
-  std::string padded = mine;
-  padded.resize(most);
-  if (Error e = gather(padded.data(), most, bodies, deadline))
-    return e;
-  for (size_t r = 0; r < each.size(); ++r)
-    all[r] = bodies.substr(r * most, each[r]);
-  return Error();
-}
-
-/// Equal for processes that reach each other's abstract sockets.
-static void describeHost(uint8_t (&out)[128]) {
-  char boot[40] = {};
-  UniqueFd fd(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  if (fd)
-    (void)!read(fd.get(), boot, sizeof(boot) - 1);
-  struct stat net = {};
-  (void)stat("/proc/self/ns/net", &net);
-  memcpy(out, boot, 36);
-  memcpy(out + 40, &net.st_ino, 8);
-  uint64_t user = geteuid();
-  memcpy(out + 48, &user, 8);
-  // For containers that look alike and can't reach each other, and for tests.
-  if (const char *name = getenv("TANDEM_HOST_ID"))
-    snprintf(reinterpret_cast<char *>(out) + 56, sizeof(out) - 56, "%s", name);
-}
-
-Error tandem::meetThroughNccl(Device &device, void *ncclComm,
-                              const Settings &settings, Deadline deadline,
-                              int &rank, int &world, Meeting &meeting) {
-  if (device.kind() != TANDEM_DEVICE_CUDA)
-    return makeError(TANDEM_STATUS_UNSUPPORTED, -1,
-                     "a communicator from an ncclComm_t needs a context for "
-                     "CUDA");
-  const Gpu &gpu = *static_cast<CudaDevice &>(device).gpu;
-  if (!ncclComm)
-    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1, "nccl_comm is NULL");
-  std::shared_ptr<const NcclApi> api;
-  if (Error e = loadNccl(settings.ncclLibrary, api))
-    return e;
-  int itsRank = -1, itsWorld = 0, itsGpu = -1;
-  if (Error e = api->failure(api->commCount(ncclComm, &itsWorld), ncclComm,
-                             "asking nccl_comm for its world"))
-    return e;
-  if (Error e = api->failure(api->commUserRank(ncclComm, &itsRank), ncclComm,
-                             "asking nccl_comm for its rank"))
-    return e;
-  if (Error e = api->failure(api->commCuDevice(ncclComm, &itsGpu), ncclComm,
-                             "asking nccl_comm for its GPU"))
-    return e;
-  if (itsGpu != gpu.index)
-    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
-                     "nccl_comm is on GPU %d, the context on GPU %d", itsGpu,
-                     gpu.index);
-  if ((rank != 0 || world != 1) && (rank != itsRank || world != itsWorld))
-    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
-                     "rank %d of %d is asked for, nccl_comm has rank %d of %d",
-                     rank, world, itsRank, itsWorld);
-  rank = itsRank;
-  world = itsWorld;
-  if (world == 1)
-    return Error();
-
-  Whereabouts mine = {};
-  describeHost(mine.host);
-  if (rank == 0) {
-    if (Error e = makeUniqueId(mine.id))
-      return e;
-    if (Error e = api->failure(api->getUniqueId(&mine.ncclId), nullptr,
-                               "making an id for NCCL"))
-      return e;
-  }
-  GpuScope scope(gpu);
-  RelaxedCapture relaxed;
-  std::vector<Whereabouts> all(static_cast<size_t>(world));
-  auto buffer = std::make_unique<DeviceMemory>();
-  if (Error e = buffer->allocate(sizeof(mine) * static_cast<size_t>(world + 1)))
-    return e;
-  char *gathered = static_cast<char *>(buffer->get());
-  char *shown = gathered + sizeof(mine) * static_cast<size_t>(world);
-  cudaStream_t stream = nullptr;
-  Error error =
-      cudaFailure(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                  "making a stream");
-  if (error)
-    return error;
-  error = cudaFailure(cudaMemcpyAsync(shown, &mine, sizeof(mine),
-                                      cudaMemcpyHostToDevice, stream),
-                      "copying to the GPU");
-  if (!error)
-    error = api->failure(api->allGather(shown, gathered, sizeof(mine),
-                                        ncclTypeBytes, ncclComm, stream),
-                         ncclComm, "ncclAllGather on nccl_comm");
-  while (!error) {
-    cudaError_t code = cudaStreamQuery(stream);
-    if (code == cudaSuccess)
-      break;
-    if (code != cudaErrorNotReady) {
-      error = cudaFailure(code, "ncclAllGather on nccl_comm");
-    } else if (deadline.passed()) {
-      // It is the caller's communicator, so what was enqueued can't be taken
-      // back: its memory stays.
-      (void)buffer.release();
-      return makeError(TANDEM_STATUS_TIMEOUT, -1,
-                       "the ranks of nccl_comm did not all come in time");
-    } else {
-      timespec nap = {0, 200000};
-      (void)nanosleep(&nap, nullptr);
-    }
-  }
-  if (!error)
-    error =
-        cudaFailure(cudaMemcpy(all.data(), gathered, sizeof(mine) * all.size(),
-                               cudaMemcpyDeviceToHost),
-                    "copying from the GPU");
-  (void)cudaStreamDestroy(stream);
-  if (error)
-    return error;
-  bool apart = false;
-  for (int r = 0; r < world; ++r)
-    if (memcmp(all[static_cast<size_t>(r)].host, all[0].host,
-               sizeof(mine.host)) != 0)
-      apart = true;
-  if (apart) {
-    auto remote = std::make_unique<NcclRemote>(
-        static_cast<CudaDevice &>(device).gpu, rank, world);
-    if (Error e = remote->open(api, all[0].ncclId, deadline))
-      return e;
-    meeting.remote = std::move(remote);
-    return Error();
-  }
-  Place place;
-  if (Error e = placeOfUniqueId(all[0].id, place))
-    return e;
-  return meet(place, rank, world, deadline, meeting);
+const std::shared_ptr<const Gpu> &tandem::gpuOf(const Device &device) {
+  return static_cast<const CudaDevice &>(device).gpu;
 }

@@ -14,16 +14,16 @@
 #include "workspace/Device.h"
 
 namespace tandem {
+namespace cuda {
+struct Gpu;
+} // namespace cuda
 
 /// Opens GPU `index` of those that this process sees, and loads our kernels.
 /// UNSUPPORTED, with the reason, where there is no driver or no GPU.
 Error makeCudaDevice(int index, std::shared_ptr<Device> &device);
 
-/// Finds out who the ranks of an ncclComm_t are and where they meet. Collective
-/// over them. `rank` and `world` are those of the communicator.
-Error meetThroughNccl(Device &device, void *ncclComm, const Settings &settings,
-                      Deadline deadline, int &rank, int &world,
-                      Meeting &meeting);
+/// The GPU of a device whose kind is TANDEM_DEVICE_CUDA.
+const std::shared_ptr<const cuda::Gpu> &gpuOf(const Device &device);
 
 } // namespace tandem
 

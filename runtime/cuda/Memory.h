@@ -68,11 +68,13 @@ public:
   DeviceMemory() = default;
   DeviceMemory(const DeviceMemory &) = delete;
   DeviceMemory &operator=(const DeviceMemory &) = delete;
-  ~DeviceMemory() {
+  ~DeviceMemory() { reset(); }
+  Error allocate(uint64_t bytes);
+  void reset() {
     if (base)
       (void)cudaFree(base);
+    base = nullptr;
   }
-  Error allocate(uint64_t bytes);
   void forget() { base = nullptr; }
   void *get() const { return base; }
 
@@ -86,11 +88,13 @@ public:
   PinnedMemory() = default;
   PinnedMemory(const PinnedMemory &) = delete;
   PinnedMemory &operator=(const PinnedMemory &) = delete;
-  ~PinnedMemory() {
+  ~PinnedMemory() { reset(); }
+  Error allocate(uint64_t bytes);
+  void reset() {
     if (base)
       (void)cudaFreeHost(base);
+    base = nullptr;
   }
-  Error allocate(uint64_t bytes);
   void forget() { base = nullptr; }
   void *get() const { return base; }
   /// Where the device finds it.

@@ -18,17 +18,32 @@ using namespace tandem::cuda;
 
 static constexpr auto interval = std::chrono::milliseconds(20);
 
+namespace {
+/// Blocks all signals of this thread, and of threads that it starts, for a
+/// while: the host's are not for ours.
+class SignalsBlocked {
+public:
+  SignalsBlocked() {
+    sigset_t every;
+    sigfillset(&every);
+    pthread_sigmask(SIG_BLOCK, &every, &before);
+  }
+  SignalsBlocked(const SignalsBlocked &) = delete;
+  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+
+private:
+  sigset_t before;
+};
+} // namespace
+
 void Monitor::add(Watched *watched) {
   std::lock_guard<std::mutex> guard(mutex);
+  if (!thread) {
+    SignalsBlocked blocked;
+    thread = std::make_unique<std::thread>([this] { run(); });
+  }
   all.push_back(watched);
-  if (thread)
-    return;
-  // The host's signals are not for this thread.
-  sigset_t every, before;
-  sigfillset(&every);
-  pthread_sigmask(SIG_BLOCK, &every, &before);
-  thread = std::make_unique<std::thread>([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Monitor::remove(Watched *watched) {

@@ -37,6 +37,7 @@ public:
   Monitor(const Monitor &) = delete;
   Monitor &operator=(const Monitor &) = delete;
 
+  /// Throws std::system_error where no thread can be started.
   void add(Watched *watched);
   /// Returns once `watched` isn't looked at any more.
   void remove(Watched *watched);

@@ -8,7 +8,8 @@
 
 #include "Nccl.h"
 
-#include "Gpu.h"
+#include "Memory.h"
+#include "OwnStream.h"
 
 #include <condition_variable>
 #include <dlfcn.h>
@@ -142,7 +143,7 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
   // like. (A communicator that doesn't block instead would start a thread for
   // every call later on.)
   auto making = std::make_shared<Making>();
-  std::thread([making, api, id, rank, world, gpu] {
+  auto make = [making, api, id, rank, world, gpu] {
     (void)cudaSetDevice(gpu);
     RelaxedCapture relaxed;
     NcclApi::Comm comm = nullptr;
@@ -154,7 +155,12 @@ Error NcclComm::create(const std::shared_ptr<const NcclApi> &api,
     if (making->abandoned && code == ncclCodeSuccess && comm)
       (void)api->commAbort(comm);
     making->changed.notify_all();
-  }).detach();
+  };
+  if (Error e = caught([&] {
+        std::thread(make).detach();
+        return Error();
+      }))
+    return e;
   std::unique_lock<std::mutex> guard(making->mutex);
   while (!making->done) {
     making->changed.wait_for(guard,
@@ -194,23 +200,12 @@ Error NcclComm::callEverySize(void *buffer, uint64_t bytes,
   return Error();
 }
 
-/// Waits for what is on the stream, and looks for errors of NCCL's meanwhile.
-Error NcclComm::waitFor(cudaStream_t stream, Deadline deadline) {
-  while (true) {
-    cudaError_t code = cudaStreamQuery(stream);
-    if (code == cudaSuccess)
-      return Error();
-    if (code != cudaErrorNotReady)
-      return cudaFailure(code, "connecting NCCL's ranks");
-    int state = 0;
-    if (api->commGetAsyncError(comm, &state) == ncclCodeSuccess)
-      if (Error e = api->failure(state, comm, "connecting NCCL's ranks"))
-        return e;
-    if (deadline.passed())
-      return makeError(TANDEM_STATUS_TIMEOUT, -1,
-                       "NCCL's ranks were not connected in time");
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
+Error NcclComm::lookForErrors() const {
+  NcclApi::Comm mine = comm.load();
+  int state = ncclCodeSuccess;
+  if (!mine || api->commGetAsyncError(mine, &state) != ncclCodeSuccess)
+    return Error();
+  return api->failure(state, mine, "NCCL");
 }
 
 /// NCCL connects ranks when a size first needs it: it allocates then, and waits
@@ -220,24 +215,23 @@ Error NcclComm::waitFor(cudaStream_t stream, Deadline deadline) {
 /// 0.2 us later (docs/cuda.md).
 Error NcclComm::connect(Deadline deadline) {
   constexpr uint64_t most = uint64_t(32) << 20;
-  void *buffer = nullptr;
-  cudaStream_t stream = nullptr;
+  DeviceMemory buffer;
+  OwnStream stream;
+  if (Error e = buffer.allocate(most))
+    return e;
+  if (Error e = stream.make())
+    return e;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t calls = nullptr;
-  Error error = cudaFailure(cudaMalloc(&buffer, most), "taking device memory");
-  if (!error)
-    error =
-        cudaFailure(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                    "making a stream");
-  if (!error)
-    error = cudaFailure(
-        cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
-        "beginning a capture");
+  Error error = cudaFailure(
+      cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed),
+      "beginning a capture");
   if (!error) {
-    error = cudaFailure(cudaMemsetAsync(buffer, 0, most, stream), "clearing");
+    error = cudaFailure(cudaMemsetAsync(buffer.get(), 0, most, stream.get()),
+                        "clearing");
     if (!error)
-      error = callEverySize(buffer, most, stream);
-    cudaError_t code = cudaStreamEndCapture(stream, &graph);
+      error = callEverySize(buffer.get(), most, stream.get());
+    cudaError_t code = cudaStreamEndCapture(stream.get(), &graph);
     if (!error)
       error = cudaFailure(code, "ending a capture");
   }
@@ -245,10 +239,11 @@ Error NcclComm::connect(Deadline deadline) {
     error = cudaFailure(cudaGraphInstantiate(&calls, graph, 0),
                         "making a graph of NCCL's calls");
   if (!error)
-    error = cudaFailure(cudaGraphLaunch(calls, stream),
+    error = cudaFailure(cudaGraphLaunch(calls, stream.get()),
                         "launching a graph of NCCL's calls");
   if (!error)
-    error = waitFor(stream, deadline);
+    error = stream.wait(deadline, "connecting NCCL's ranks",
+                        [this] { return lookForErrors(); });
   if (calls)
     (void)cudaGraphExecDestroy(calls);
   if (graph)
@@ -257,10 +252,6 @@ Error NcclComm::connect(Deadline deadline) {
     abort();
   else
     captured = false;
-  if (stream)
-    (void)cudaStreamDestroy(stream);
-  if (buffer)
-    (void)cudaFree(buffer);
   return error;
 }
 
@@ -366,10 +357,8 @@ Error NcclComm::watch(int64_t timeoutMs) {
   NcclApi::Comm mine = comm.load();
   if (!mine || aborted())
     return Error();
-  int state = ncclCodeSuccess;
-  if (api->commGetAsyncError(mine, &state) == ncclCodeSuccess)
-    if (Error e = api->failure(state, mine, "NCCL"))
-      return e;
+  if (Error e = lookForErrors())
+    return e;
   uint64_t at = seen.load(std::memory_order_relaxed);
   const uint64_t end = marked.load(std::memory_order_acquire);
   if (oldestSince == 0)

@@ -95,6 +95,8 @@ public:
   /// call that isn't done `timeoutMs` (0: any time) after the one before it
   /// was. For one thread, the watchdog.
   Error watch(int64_t timeoutMs);
+  /// An error that NCCL found on its own. Any thread.
+  Error lookForErrors() const;
   /// Ends whatever runs, so that streams go on; every later call fails. Any
   /// thread.
   void abort();
@@ -105,7 +107,6 @@ public:
 private:
   Error connect(Deadline deadline);
   Error callEverySize(void *buffer, uint64_t bytes, cudaStream_t stream);
-  Error waitFor(cudaStream_t stream, Deadline deadline);
   Error enqueued(int code, const char *action, cudaStream_t stream);
   /// Waits for nobody, but for a second where a graph holds `mine`: NCCL gives
   /// it up when the graph is gone, and not before. Where there is no thread to

@@ -207,6 +207,11 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
   plan.pushers = plan.grid;
   plan.chunk = stageBytes;
 
+  putHeader(call, plan);
+  return nullptr;
+}
+
+void tandem::cuda::putHeader(const CallShape &call, Plan &plan) {
   plan.header[HeaderTokens] = static_cast<uint32_t>(call.tokens);
   plan.header[HeaderHidden] = static_cast<uint32_t>(call.hidden);
   plan.header[HeaderKind] = static_cast<uint32_t>(call.dtype) |
@@ -222,7 +227,6 @@ const char *tandem::cuda::planCall(const Facts &facts, const CallShape &call,
     hash = mix(hash, word);
   hash = (hash ^ hash >> 16) & 0xffff;
   plan.hash = hash ? hash : 1;
-  return nullptr;
 }
 
 int64_t tandem::cuda::maxTokens(const Facts &facts, int64_t hidden,

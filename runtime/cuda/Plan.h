@@ -158,6 +158,10 @@ struct Plan {
 /// None.
 const char *planCall(const Facts &facts, const CallShape &call, Plan &plan);
 
+/// Makes the plan's header and hash those of `call`, as planCall does of its
+/// own.
+void putHeader(const CallShape &call, Plan &plan);
+
 /// The largest token count that planCall takes at this hidden size and type; 0
 /// where there is none.
 int64_t maxTokens(const Facts &facts, int64_t hidden, int32_t dtype, bool norm);

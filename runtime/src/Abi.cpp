@@ -17,6 +17,7 @@
 #include "cpu/CpuDevice.h"
 #ifdef TANDEM_RUNTIME_CUDA
 #include "cuda/CudaDevice.h"
+#include "cuda/NcclMeeting.h"
 #endif
 #include "workspace/Validate.h"
 #include "workspace/Workspace.h"
@@ -37,15 +38,7 @@ using namespace tandem;
 /// Runs `body`, which returns an Error, and hands its outcome out.
 template <typename Body>
 static tandem_status guarded(tandem_error *out, Body body) noexcept {
-  try {
-    return exportError(body(), out);
-  } catch (const std::bad_alloc &) {
-    return exportError(
-        makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1, "out of memory"), out);
-  } catch (...) {
-    return exportError(
-        makeError(TANDEM_STATUS_INTERNAL, -1, "an unexpected exception"), out);
-  }
+  return exportError(caught(body), out);
 }
 
 template <typename Handle>

@@ -12,6 +12,8 @@
 #include "tandem/Runtime/tandem.h"
 
 #include <cstring>
+#include <new>
+#include <system_error>
 
 namespace tandem {
 
@@ -49,6 +51,21 @@ __attribute__((format(printf, 2, 3))) Error makeSystemError(int errnum,
 /// Copies `error` into the caller's struct as far as that is large enough.
 /// Returns the status.
 tandem_status exportError(const Error &error, tandem_error *out);
+
+/// Runs `body`, which returns an Error; what it throws becomes one, too. What
+/// one rank of a collective throws would otherwise leave its peers waiting.
+template <typename Body>
+Error caught(Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return makeError(TANDEM_STATUS_OUT_OF_MEMORY, -1, "out of memory");
+  } catch (const std::system_error &error) {
+    return makeError(TANDEM_STATUS_SYSTEM, -1, "%.300s", error.what());
+  } catch (...) {
+    return makeError(TANDEM_STATUS_INTERNAL, -1, "an unexpected exception");
+  }
+}
 
 } // namespace tandem
 

@@ -224,7 +224,7 @@ static void castVote(const Communicator &comm, DeviceGroup &device,
                       "token_limit is %lld, less than -1",
                       static_cast<long long>(desc.token_limit));
   if (!error)
-    error = device.vote(desc, vote.device);
+    error = caught([&] { return device.vote(desc, vote.device); });
   if (error) {
     vote.fatal = error;
     return;
@@ -319,7 +319,7 @@ Error Creation::vote(const Vote &mine) {
 Error Creation::exchange(WorkspaceMaker &maker, Offers &offers, bool &again) {
   std::string body;
   std::vector<UniqueFd> fds;
-  Error offered = maker.offer(body, fds);
+  Error offered = caught([&] { return maker.offer(body, fds); });
   offered.clearRest();
   if (offered)
     body.clear();
@@ -442,8 +442,9 @@ Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
       memcpy(agreed.reason, creation.terms.reason, sizeof(agreed.reason));
       agreed.reason[sizeof(agreed.reason) - 1] = '\0';
       uint64_t result = step == 0 ? 0 : creation.terms.result;
-      Error built =
-          maker->build(step, offers, *made, creation.deadline, result);
+      Error built = caught([&] {
+        return maker->build(step, offers, *made, creation.deadline, result);
+      });
       if (Error e =
               creation.commit(built, result, step,
                               step + 1 == maker->numSteps(), made->id, again)) {

@@ -129,7 +129,10 @@ typedef struct TandemDiagnostic {
   const char
       *location;    /**< as reports write it; "unknown" where there is none */
   const char *file; /**< "" where there is none */
-  int64_t line, column; /**< 0 where there is none; of a model: node index */
+  /** From 1; both 0 where there is none, as in errors about a whole file. Of an
+   * ONNX model: the node's position in its graph, which is its index (the
+   * number in "node #0") plus 1, and column 1. */
+  int64_t line, column;
 } TandemDiagnostic;
 
 typedef void (*TandemDiagnosticCallback)(const TandemDiagnostic *diagnostic,

@@ -12,8 +12,11 @@
 // Errors. A function that can fail returns a TandemError: null for success,
 // else an object with a code and a message, which the caller destroys. Out
 // parameters are set to null then, unless a function says otherwise. Nothing
-// throws, and nothing aborts on what a caller or a file holds; only running
-// out of memory ends the process, as everywhere in LLVM.
+// throws, and nothing aborts on what a caller or an ONNX model holds; only
+// running out of memory ends the process, as everywhere in LLVM. MLIR text and
+// bytecode are read by libMLIR, which can still crash on damaged bytecode and
+// on text that is nested thousands of times: read what you don't trust in a
+// process of its own.
 //
 // Handles. Values that are never used twice in a process: null, a destroyed
 // handle or one of another kind gives TANDEM_ERROR_INVALID_HANDLE; such a
@@ -129,7 +132,10 @@ typedef struct TandemDiagnostic {
   const char
       *location;    /**< as reports write it; "unknown" where there is none */
   const char *file; /**< "" where there is none */
-  int64_t line, column; /**< 0 where there is none; of a model: node index */
+  /** From 1; both 0 where there is none, as in errors about a whole file. Of an
+   * ONNX model: the node's position in its graph, which is its index (the
+   * number in "node #0") plus 1, and column 1. */
+  int64_t line, column;
 } TandemDiagnostic;
 
 typedef void (*TandemDiagnosticCallback)(const TandemDiagnostic *diagnostic,

@@ -61,7 +61,8 @@ def Tandem_AllReduceOp : Tandem_RaisedOp<"all_reduce", [
     combination. The input has the same shape on all ranks of the group.
 
     `fallback` marks the op as the branch not taken by a fused op: the pass
-    skips it. `batch_invariant` asks for a sum in rank order.
+    skips it. `batch_invariant` asks for a sum in rank order, which NCCL's on
+    GPUs is not.
 
     ```mlir
     %s = tandem.all_reduce %x : tensor<?x?x4096xbf16>
@@ -175,7 +176,8 @@ def Tandem_FusedAllReduceNormOp : Tandem_Op<"fused_all_reduce_norm", [
   let description = [{
     With rn one rounding to the element type:
 
-      s = rn(sum of input over the ranks, in rank order, in f32)
+      s = rn(sum of input over the ranks, in rank order, in f32;
+             where the runtime falls back to NCCL: NCCL's sum)
       t = rn(s + bias)         where `bias` is given, else s
       t = rms_norm(t)          with `pre_gamma`, where given
       r = rn(t + residual)     where `residual` is given, else t

@@ -43,19 +43,22 @@ def TandemFuse : Pass<"tandem-fuse", "::mlir::ModuleOp"> {
     (category `tandem-fuse`), and in the file given by `report`. The module
     gets the attribute `tandem.signature`, which the ranks compare when they
     make a workspace. Running the pass again changes nothing.
+
+    docs/tools.md says more of the options, and of the pipelines.
   }];
   let options = [
     Option<"maxTokens", "max-tokens", "int64_t", "-1",
-           "Fuse up to this many tokens, inclusive; -1: the runtime's limit "
-           "alone">,
+           "Fuse up to this many tokens, inclusive: a positive number, or -1 "
+           "(default), the runtime's limit alone">,
     Option<"limits", "limits", "std::string", "\"\"",
            "Tuning profile (JSON) with a limit for each hidden size, element "
-           "type and world size">,
+           "type and world size; default: none">,
     Option<"worldSize", "world-size", "int64_t", "0",
-           "Ranks in a group; 0: not known">,
+           "Ranks in a group that doesn't say its size: a positive number, or 0 "
+           "(default), not known">,
     Option<"guard", "guard", "::mlir::tandem::GuardKind",
            "::mlir::tandem::GuardKind::Chain",
-           "Where the token count is checked",
+           "Where the token count is checked: chain (default), function or none",
            [{::llvm::cl::values(
              clEnumValN(::mlir::tandem::GuardKind::Chain, "chain",
                         "at each chain"),
@@ -64,15 +67,18 @@ def TandemFuse : Pass<"tandem-fuse", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::tandem::GuardKind::None, "none",
                         "only in the runtime, which falls back by itself"))}]>,
     Option<"batchInvariant", "batch-invariant", "bool", "false",
-           "A token's result must not depend on the batch around it">,
+           "A token's result must not depend on the batch around it; default: "
+           "false">,
     Option<"mergeAllReduces", "merge-all-reduces", "bool", "false",
            "Turn all_reduce(a) + all_reduce(b) into all_reduce(a + b); changes "
-           "bits">,
+           "bits; default: false">,
     Option<"reportFile", "report", "std::string", "\"\"",
-           "Write the report (JSON) to this file; - is standard output">,
+           "Write the report (JSON) to this file; - is standard output; "
+           "default: to none">,
     Option<"require", "require", "::mlir::tandem::RequireKind",
            "::mlir::tandem::RequireKind::Nothing",
-           "Fail where fusion is missed",
+           "Fail where fusion is missed: nothing (default), which is never, or "
+           "all",
            [{::llvm::cl::values(
              clEnumValN(::mlir::tandem::RequireKind::Nothing, "nothing",
                         "never"),

@@ -454,7 +454,10 @@ TANDEM_API tandem_status tandem_workspace_get_hang_dump(
 
    Every result is a rounding away from the documented value, NaNs are the
    canonical quiet NaN, and all ranks that pass the same residual, bias and
-   gamma get the same bits.
+   gamma get the same bits. One exception: a sum that NCCL makes (CUDA: without
+   batch invariance, where the fused path is not taken) has NCCL's order,
+   roundings and NaNs, so its bits may depend on size, world and version of
+   NCCL; docs/cuda.md, "Ways to a sum", says when.
 
    An output may be the very same view as an input (same pointer and stride);
    any other overlap, and overlap between outputs, is INVALID_ARGUMENT.
@@ -528,7 +531,8 @@ typedef struct tandem_norm_args {
    {0, 0, 0, 0, 0, 0, 0, 0}}
 
 /// The whole family, rn being one rounding to dtype:
-///   s = rn(sum of the ranks' inputs, in rank order, in f32)   -> sum_out
+///   s = rn(sum of the ranks' inputs, in rank order, in f32;
+///          through NCCL: NCCL's sum)                          -> sum_out
 ///   s = rn(s + bias)                                          with a bias
 ///   s = pre_norm(s)                                           with a pre_norm
 ///   r = rn(s + residual), or s without a residual             -> residual_out
@@ -575,7 +579,8 @@ typedef struct tandem_all_reduce_args {
    {0, 0, 0, 0}}
 
 /// Reduces element by element over the ranks, in rank order, in f32, rounded
-/// once. max and min propagate NaN. Collective over the workspace's group.
+/// once; a sum that goes through NCCL is NCCL's instead, other reductions never
+/// are. max and min propagate NaN. Collective over the workspace's group.
 TANDEM_API tandem_status tandem_all_reduce(tandem_workspace *workspace,
                                            const tandem_all_reduce_args *args);
 

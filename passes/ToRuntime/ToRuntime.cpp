@@ -272,7 +272,9 @@ namespace {
 struct ToRuntimePass : public tandem::impl::TandemToRuntimeBase<ToRuntimePass> {
   void runOnOperation() override {
     if (failed(ToRuntime().run(getOperation())))
-      signalPassFailure();
+      return signalPassFailure();
+    // It is for the way back to ONNX, and holds attributes of the dialect.
+    getOperation()->removeAttr(allReduceNodesAttrName);
   }
 };
 } // namespace

@@ -67,8 +67,12 @@ static void print(const Diagnostic &diagnostic) {
   if (!place.node.empty() && !StringRef(message).contains(place.node))
     message = ("node '" + place.node + "': " + message).str();
   // Names come from the file and may hold anything; a terminal must not see it.
+  // Ops that notes and remarks show have lines of their own.
+  bool hasLines = diagnostic.getSeverity() == DiagnosticSeverity::Note ||
+                  diagnostic.getSeverity() == DiagnosticSeverity::Remark;
   for (char c : message) {
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f)
+    if ((static_cast<unsigned char>(c) < 0x20 && !(hasLines && c == '\n')) ||
+        c == 0x7f)
       os << "\\x" << llvm::hexdigit((c >> 4) & 0xf) << llvm::hexdigit(c & 0xf);
     else
       os << c;

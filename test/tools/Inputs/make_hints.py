@@ -4,7 +4,8 @@
 """Writes models of one node, as protobuf bytes: MAKE_HINTS FOLDER.
 
 missed.onnx: an all-reduce that no norm follows; none.onnx: no all-reduce;
-unknown.onnx: an all-reduce of a domain that nobody knows.
+unknown.onnx: an all-reduce of a domain that nobody knows; names.onnx: a node whose
+name has a newline, with a fault.
 """
 
 import pathlib
@@ -23,8 +24,8 @@ def value_info(name: str) -> bytes:
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
 
 
-def model(op_type: str, domain: str) -> bytes:
-    node = field(1, "x") + field(2, "y") + field(3, "reduce") + field(4, op_type)
+def model(op_type: str, domain: str, name: str = "reduce", reads: str = "x") -> bytes:
+    node = field(1, reads) + field(2, "y") + field(3, name) + field(4, op_type)
     if domain:
         node += field(7, domain)
     graph = field(1, node) + field(2, "g")
@@ -39,3 +40,4 @@ folder = pathlib.Path(sys.argv[1])
 (folder / "missed.onnx").write_bytes(model("AllReduce", "com.microsoft"))
 (folder / "none.onnx").write_bytes(model("Relu", ""))
 (folder / "unknown.onnx").write_bytes(model("AllReduce", "my.ops"))
+(folder / "names.onnx").write_bytes(model("Relu", "", "two\nlines\x1b", "nobody"))

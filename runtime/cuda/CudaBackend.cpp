@@ -33,11 +33,12 @@ Resources::~Resources() {
   if (releaseNccl)
     releaseNccl();
   ownStream.reset();
-  for (SharedRegion &region : regions)
-    region.reset();
-  // Freed here, not after: where a caller captures, that isn't allowed.
+  // All here and not by the members: where a caller captures, memory may be
+  // freed in this scope alone. First what waits for kernels; unmapping doesn't.
   scratch.reset();
   pinned.reset();
+  for (SharedRegion &region : regions)
+    region.reset();
 }
 
 void Resources::forget() {
@@ -192,18 +193,21 @@ public:
   uint64_t sleeps() const override { return 0; }
 
 private:
+  class Noted;
   void look() override;
   Error findDeparted();
+  void waitForCalls();
   Error adopt(const HostRecord &record);
   void stopKernels(const Error &cause);
   void writeDump() noexcept;
   Error checkPointer(const char *name, const void *pointer);
   void note(CallPath path, uint32_t kind, const CallArgs &args, uint64_t call,
-            cudaStream_t stream);
+            bool captured);
   tandem_status finish(const Error &error, uint64_t call);
 
   Error exchange(const CallArgs &args, uint32_t kind, int64_t row,
                  cudaStream_t stream);
+  Error launch(const CallArgs &args, const Plan &plan, cudaStream_t stream);
   Error ordered(const CallArgs &args, uint32_t kind, cudaStream_t stream);
   Error orderedSum(const CallArgs &args, uint32_t kind, int64_t row,
                    cudaStream_t stream);
@@ -225,7 +229,9 @@ private:
 
   std::unique_ptr<Resources> held;
   GroupFailure &failure;
+  /// Kernels that exchange; those among them that went into graphs.
   std::atomic<uint64_t> numLaunches{0};
+  std::atomic<uint64_t> numCaptured{0};
   /// Pages' first bytes whose pointers were found to be this GPU's.
   static constexpr size_t numKnown = 64;
   std::atomic<uintptr_t> known[numKnown] = {};
@@ -359,11 +365,12 @@ Error CudaBackend::findDeparted() {
 /// Lets waiting kernels go, and NCCL's.
 void CudaBackend::stopKernels(const Error &cause) {
   if (held->direct && held->pinned.get()) {
-    uint64_t *word = reinterpret_cast<uint64_t *>(held->record() + 1);
-    *word = failureWord(cause.status, cause.reporter, cause.peer);
-    Control *control =
-        static_cast<Control *>(held->regions[held->comm->rank].get());
-    (void)held->ownStream.copy(&control->failure, word, sizeof(*word),
+    uint64_t *word = &held->record()->stop;
+    __atomic_store_n(word,
+                     failureWord(cause.status, cause.reporter, cause.peer),
+                     __ATOMIC_RELEASE);
+    // For kernels that don't wait, and so don't look.
+    (void)held->ownStream.copy(&held->control()->failure, word, sizeof(*word),
                                cudaMemcpyHostToDevice);
   }
   if (held->nccl)
@@ -422,14 +429,39 @@ void CudaBackend::look() {
   }
 }
 
+/// Waits for the calls that were launched outside of graphs. They end when
+/// their peers have come, at their deadline, or when the monitor stops them.
+void CudaBackend::waitForCalls() {
+  const uint64_t launched = numLaunches.load() - numCaptured.load();
+  Resources::Page *page = held->page();
+  auto isDone = [&] {
+    return ((page->epoch - firstEpoch) & epochMask) >= launched;
+  };
+  page->epoch = firstEpoch;
+  while (!isDone()) {
+    if (held->ownStream.copy(&page->epoch, &held->control()->epoch,
+                             sizeof(page->epoch), cudaMemcpyDeviceToHost) ||
+        held->ownStream.wait(Deadline(), "waiting for the last calls"))
+      return;
+    if (!isDone()) {
+      timespec nap = {0, 100000};
+      (void)nanosleep(&nap, nullptr);
+    }
+  }
+}
+
 void CudaBackend::leave() {
   GpuScope scope(*held->gpu);
   {
     RelaxedCapture relaxed;
     leavingSince.store(nowNs(), std::memory_order_release);
-    // Kernels use what is about to go. They end when their peers have come, at
-    // their deadline, or when the monitor stops them.
-    (void)cudaDeviceSynchronize();
+    if (held->direct)
+      waitForCalls();
+    // Kernels use what is about to go; freeing waits for all that run, as
+    // synchronizing the device does. But that would break every capture of the
+    // caller's, and fail itself. Meanwhile no other thread gets anything done
+    // on this GPU, which is why the calls were waited for before.
+    held->scratch.reset();
     (void)cudaGetLastError();
   }
   if (HostSegment *segment = held->segment())
@@ -446,14 +478,18 @@ void CudaBackend::forget() {
 // The hang dump
 //===----------------------------------------------------------------------===//
 
-void CudaBackend::note(CallPath path, uint32_t kind, const CallArgs &args,
-                       uint64_t call, cudaStream_t stream) {
-  HostSegment *segment = held->segment();
-  if (!segment)
-    return;
+static bool isCaptured(cudaStream_t stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess)
     (void)cudaGetLastError();
+  return capture != cudaStreamCaptureStatusNone;
+}
+
+void CudaBackend::note(CallPath path, uint32_t kind, const CallArgs &args,
+                       uint64_t call, bool captured) {
+  HostSegment *segment = held->segment();
+  if (!segment)
+    return;
   LastCall &last = segment->ranks[held->comm->rank].last;
   uint32_t sequence = last.sequence.load(std::memory_order_relaxed);
   last.sequence.store(sequence + 1, std::memory_order_relaxed);
@@ -463,7 +499,7 @@ void CudaBackend::note(CallPath path, uint32_t kind, const CallArgs &args,
   last.tokens.store(args.tokens, std::memory_order_relaxed);
   last.hidden.store(args.hidden, std::memory_order_relaxed);
   last.what.store(static_cast<uint32_t>(args.dtype) | (kind & 0xff) << 8 |
-                      (capture == cudaStreamCaptureStatusNone ? 0u : 1u << 16),
+                      (captured ? 1u << 16 : 0u),
                   std::memory_order_relaxed);
   last.atNs.store(nowNs(), std::memory_order_relaxed);
   last.sequence.store(sequence + 2, std::memory_order_release);
@@ -678,9 +714,15 @@ Error CudaBackend::exchange(const CallArgs &args, uint32_t kind, int64_t row,
     return makeError(TANDEM_STATUS_INTERNAL, -1, "no plan for %lld x %lld: %s",
                      static_cast<long long>(args.tokens),
                      static_cast<long long>(args.hidden), why);
+  return launch(args, plan, stream);
+}
+
+Error CudaBackend::launch(const CallArgs &args, const Plan &plan,
+                          cudaStream_t stream) {
+  if (cudaError_t code = launchExchange(held->endpoint, args, plan, stream))
+    return cudaFailure(code, "launching a fused kernel");
   numLaunches.fetch_add(1, std::memory_order_relaxed);
-  return cudaFailure(launchExchange(held->endpoint, args, plan, stream),
-                     "launching a fused kernel");
+  return Error();
 }
 
 Error CudaBackend::norm(const CallArgs &args, cudaStream_t stream) {
@@ -923,9 +965,7 @@ Error CudaBackend::checkThenNccl(const CallArgs &args, uint32_t kind,
       return makeError(TANDEM_STATUS_INTERNAL, -1, "no plan for a check: %s",
                        why);
     putHeader(shapeOf(args, kind | checkBit, 0), plan);
-    if (Error e =
-            cudaFailure(launchExchange(held->endpoint, small, plan, stream),
-                        "launching a check"))
+    if (Error e = launch(small, plan, stream))
       return e;
   }
   return throughNccl(args, stream);
@@ -934,6 +974,30 @@ Error CudaBackend::checkThenNccl(const CallArgs &args, uint32_t kind,
 //===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
+
+/// Notes a call for the hang dump, and which of its launches are captured.
+class CudaBackend::Noted {
+public:
+  Noted(CudaBackend &backend, CallPath path, uint32_t kind,
+        const CallArgs &args, uint64_t call, cudaStream_t stream)
+      : backend(backend), captured(isCaptured(stream)),
+        before(backend.numLaunches.load(std::memory_order_relaxed)) {
+    backend.note(path, kind, args, call, captured);
+  }
+  Noted(const Noted &) = delete;
+  Noted &operator=(const Noted &) = delete;
+  ~Noted() {
+    if (captured)
+      backend.numCaptured.fetch_add(
+          backend.numLaunches.load(std::memory_order_relaxed) - before,
+          std::memory_order_relaxed);
+  }
+
+private:
+  CudaBackend &backend;
+  const bool captured;
+  const uint64_t before;
+};
 
 tandem_status CudaBackend::finish(const Error &error, uint64_t call) {
   if (!error)
@@ -963,7 +1027,7 @@ tandem_status CudaBackend::fused(const tandem_norm_args &args, bool onFusedPath,
                   : held->direct ? PathOrdered
                                  : PathGather;
   uint32_t kind = onFusedPath ? KindFused : KindOrdered;
-  note(path, kind, given, call, stream);
+  const Noted noted(*this, path, kind, given, call, stream);
   if (onFusedPath)
     return finish(exchange(given, KindFused | invariant, 0, stream), call);
   if (inOrder)
@@ -995,11 +1059,11 @@ tandem_status CudaBackend::allReduce(const tandem_all_reduce_args &args,
       direct && args.tokens <= maxRows(args.hidden, args.dtype, false);
   const uint32_t invariant =
       args.flags & TANDEM_CALL_BATCH_INVARIANT ? invariantBit : 0;
-  note(small          ? PathFused
-       : !inOrder     ? PathNccl
-       : held->direct ? PathOrdered
-                      : PathGather,
-       KindAllReduce, given, call, stream);
+  const CallPath path = small          ? PathFused
+                        : !inOrder     ? PathNccl
+                        : held->direct ? PathOrdered
+                                       : PathGather;
+  const Noted noted(*this, path, KindAllReduce, given, call, stream);
   if (small)
     return finish(exchange(given, KindAllReduce | invariant, 0, stream), call);
   if (inOrder)

@@ -59,7 +59,6 @@ struct Resources {
   Endpoint endpoint = {};
   DeviceMemory scratch;
   uint64_t scratchBytes = 0;
-  /// A HostRecord, and a failure word to copy to the device.
   PinnedMemory pinned;
   SharedMapping host;
   /// For copies that stop kernels.
@@ -76,10 +75,21 @@ struct Resources {
   /// For a forked child.
   void forget();
 
+  /// Of one's own region, if there are any.
+  Control *control() const {
+    return static_cast<Control *>(regions[comm->rank].get());
+  }
   HostSegment *segment() const {
     return static_cast<HostSegment *>(host.get());
   }
-  HostRecord *record() const { return static_cast<HostRecord *>(pinned.get()); }
+  /// What `pinned` holds.
+  struct Page {
+    HostRecord record;
+    /// Where the device's count of calls is copied to.
+    uint64_t epoch;
+  };
+  Page *page() const { return static_cast<Page *>(pinned.get()); }
+  HostRecord *record() const { return page() ? &page()->record : nullptr; }
 };
 
 /// `failure` must outlive it.

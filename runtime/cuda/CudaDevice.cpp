@@ -553,7 +553,7 @@ Error CudaMaker::offer(std::string &body, std::vector<UniqueFd> &fds) {
   RelaxedCapture relaxed;
   if (Error e = r.scratch.allocate(r.scratchBytes))
     return e;
-  if (Error e = r.pinned.allocate(256))
+  if (Error e = r.pinned.allocate(sizeof(Resources::Page)))
     return e;
   if (Error e = r.ownStream.make())
     return e;

@@ -26,7 +26,8 @@
 namespace tandem {
 namespace cuda {
 
-/// On the GPU that was current when it was made. For one thread at a time.
+/// On the GPU that was current when it was made. Any thread may copy; one at a
+/// time waits.
 class OwnStream {
 public:
   OwnStream() = default;

@@ -147,7 +147,8 @@ TANDEM_HD constexpr int32_t failurePeer(uint64_t word) {
   return static_cast<int32_t>(word >> 16 & 0xff) - 1;
 }
 
-/// What a kernel writes into the host's memory about the group's failure.
+/// In the host's memory: what a kernel writes about the group's failure, and
+/// what the host wants.
 struct HostRecord {
   /// 0: none; 1: being written; 2: there.
   uint32_t state;
@@ -162,6 +163,10 @@ struct HostRecord {
   uint32_t mine;
   uint32_t theirs;
   uint32_t reserved;
+  /// The host's: a failure word that lets waiting kernels go, or zero. Here,
+  /// since a thread that frees memory keeps all others from copying until the
+  /// kernels are done.
+  uint64_t stop;
 };
 
 /// At the beginning of a region.

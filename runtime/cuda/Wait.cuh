@@ -121,6 +121,14 @@ static __device__ __noinline__ bool lookAround(const ExchangeParams &p,
                                                uint64_t &started) {
   Control *control = controlOf(p);
   uint64_t failure = loadWord(&control->failure);
+  if (failure == 0) {
+    failure = loadWord(&p.record->stop);
+    // Also for the kernels after this one.
+    if (failure != 0)
+      (void)atomicCAS_system(
+          reinterpret_cast<unsigned long long *>(&control->failure), 0ull,
+          static_cast<unsigned long long>(failure));
+  }
   if (failure != 0) {
     writeRecord(p, epoch, failure, -1, 0, 0);
     return true;

@@ -658,6 +658,50 @@ TEST(CudaGraph, AnErrorLeavesTheCaptureWhole) {
   }));
 }
 
+/// Workspaces and groups are made and destroyed while a stream of the caller's
+/// is captured: the capture is whole, and no memory is lost.
+TEST(CudaGraph, WorkspacesComeAndGoDuringACapture) {
+  NEED_GPUS(1);
+  std::string name = freshName();
+  expectAll(runRanks(2, [&](int rank) -> std::string {
+    GpuMember m;
+    RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
+    cudaStream_t captured, other;
+    // One that the legacy stream waits for.
+    RANK_CUDA(cudaStreamCreate(&captured));
+    RANK_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    DeviceFloats from(1024, 1.0f), to(1024, 0.0f);
+    PlainGpuCall call(rank, 4, 1024, other);
+    size_t before = 0, after = 0, total = 0;
+    for (int i = 0; i < 6; ++i) {
+      if (i == 3)
+        RANK_CUDA(cudaMemGetInfo(&before, &total));
+      cudaGraph_t graph;
+      RANK_CUDA(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+      RANK_CUDA(cudaMemcpyAsync(to.data(), from.data(), 4096,
+                                cudaMemcpyDeviceToDevice, captured));
+      RANK_CHECK(m.makeGpuWorkspace(4096, 4096) == 0, m.message());
+      RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+      // With the call still running, as far as anybody knows.
+      tandem_workspace_destroy(m.workspace);
+      m.workspace = nullptr;
+      cudaError_t code = cudaStreamEndCapture(captured, &graph);
+      RANK_CHECK(code == cudaSuccess,
+                 std::string("the capture: ") + cudaGetErrorString(code));
+      RANK_CUDA(cudaGraphDestroy(graph));
+      std::string wrong = call.check(2);
+      RANK_CHECK(wrong.empty(), wrong);
+      RANK_CHECK(tandem_comm_barrier(m.comm, &m.error) == 0, m.message());
+    }
+    RANK_CUDA(cudaMemGetInfo(&after, &total));
+    RANK_CHECK(after + (size_t(8) << 20) >= before,
+               "lost " + std::to_string((before - after) >> 20) + " MiB");
+    RANK_CUDA(cudaStreamDestroy(captured));
+    RANK_CUDA(cudaStreamDestroy(other));
+    return "";
+  }));
+}
+
 /// NCCL keeps a communicator until the graphs that hold it are gone; whoever
 /// leaves the group first doesn't wait for that.
 TEST(CudaGraph, MayOutliveItsGroup) {
@@ -965,6 +1009,44 @@ TEST(CudaFault, CallingOnAfterAPeerLeft) {
       return "";
     }));
   }
+}
+
+/// A replay that waits for a peer which has left, without a deadline, doesn't
+/// keep this rank from leaving.
+TEST(CudaFault, LeavingWithAReplayThatNobodyAnswers) {
+  NEED_GPUS(1);
+  std::string name = freshName();
+  expectAll(runRanks(2, [&](int rank) -> std::string {
+    GpuMember m;
+    RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
+    RANK_CHECK(m.makeGpuWorkspace(64, 1024, TANDEM_DTYPE_F32, 0, 0,
+                                  TANDEM_TIMEOUT_NEVER) == 0,
+               m.message());
+    cudaStream_t stream;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    PlainGpuCall call(rank, 4, 1024, stream);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    RANK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+    RANK_CUDA(cudaStreamEndCapture(stream, &graph));
+    RANK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+    std::string wrong = call.check(2);
+    RANK_CHECK(wrong.empty(), wrong);
+    RANK_CHECK(tandem_comm_barrier(m.comm, &m.error) == 0, m.message());
+    if (rank == 1)
+      RANK_CUDA(cudaGraphLaunch(exec, stream));
+    int64_t start = nowMs();
+    tandem_workspace_destroy(m.workspace);
+    m.workspace = nullptr;
+    RANK_CHECK(nowMs() - start < 5000, "leaving took too long");
+    RANK_CUDA(cudaStreamSynchronize(stream));
+    RANK_CUDA(cudaGraphExecDestroy(exec));
+    RANK_CUDA(cudaGraphDestroy(graph));
+    RANK_CUDA(cudaStreamDestroy(stream));
+    return "";
+  }));
 }
 
 /// Ranks that are killed at random moments, fused and through NCCL. The

@@ -14,9 +14,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <thread>
 
 using namespace tandem::cuda;
 
@@ -1174,6 +1176,41 @@ TEST(CudaFaults, AWaitingKernelIsToldFromOutside) {
   EXPECT_EQ(ranks.record(0).status, 5);
   EXPECT_EQ(ranks.record(0).peer, 1);
   TANDEM_CHECK_CUDA(cudaStreamDestroy(side));
+}
+
+/// Who frees memory waits for the kernel, and keeps all other threads from the
+/// GPU meanwhile; the host's word gets through.
+TEST(CudaFaults, AHostsWordStopsAKernelThatFreeingWaitsFor) {
+  NEEDS_GPUS(1);
+  Ranks ranks(2, gpus(), uint64_t(300) * 4096 * 2);
+  ranks.setDeadline(20000000000);
+  Case c;
+  Problem a(ranks, c, 1);
+  a.run(a.plan());
+  ranks.use(0);
+  void *memory = nullptr;
+  TANDEM_CHECK_CUDA(cudaMalloc(&memory, 4096));
+  TANDEM_CHECK_CUDA(launchExchange(ranks.endpoint(0), a.argsOf(0), a.plan(),
+                                   ranks.stream(0)));
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    __atomic_store_n(&ranks.record(0).stop, failureWord(6, 0, 1),
+                     __ATOMIC_RELEASE);
+  });
+  TANDEM_CHECK_CUDA(cudaFree(memory));
+  std::chrono::duration<double> waited = Clock::now() - start;
+  host.join();
+  EXPECT_GT(waited.count(), 0.2);
+  EXPECT_LT(waited.count(), 10.0);
+  EXPECT_EQ(ranks.record(0).state, 2u);
+  EXPECT_EQ(ranks.record(0).status, 6);
+  EXPECT_EQ(ranks.record(0).peer, 1);
+  // The next kernel doesn't wait at all.
+  TANDEM_CHECK_CUDA(launchExchange(ranks.endpoint(0), a.argsOf(0), a.plan(),
+                                   ranks.stream(0)));
+  TANDEM_CHECK_CUDA(cudaStreamSynchronize(ranks.stream(0)));
 }
 
 int main(int argc, char **argv) {

@@ -77,6 +77,7 @@ public:
   cudaStream_t stream(int rank) const { return streams[rank]; }
   const Endpoint &endpoint(int rank) const { return endpoints[rank]; }
   const HostRecord &record(int rank) const { return *records[rank]; }
+  HostRecord &record(int rank) { return *records[rank]; }
 
   /// Waits for all ranks; the first CUDA error.
   void synchronize();

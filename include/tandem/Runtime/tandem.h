@@ -342,8 +342,9 @@ TANDEM_API tandem_status
 tandem_workspace_create(tandem_comm *comm, const tandem_workspace_desc *desc,
                         tandem_workspace **workspace, tandem_error *error);
 
-/// Frees a workspace; NULL is allowed. Not collective: a peer that calls on
-/// gets TANDEM_STATUS_PEER_LEFT.
+/// Frees a workspace; NULL is allowed. Waits for its calls, on a GPU for all
+/// that runs there. Streams may be captured meanwhile. Not collective: a peer
+/// that calls on gets TANDEM_STATUS_PEER_LEFT.
 TANDEM_API void tandem_workspace_destroy(tandem_workspace *workspace);
 
 typedef struct tandem_workspace_info {

@@ -368,7 +368,8 @@ Error CudaGroup::decide(const std::vector<DeviceVote> &votes,
         char text[96];
         snprintf(text, sizeof(text),
                  "it shares its GPU with rank %d, which NCCL refuses", p);
-        noNcclBecause(r, text);
+        if (!settings.ncclSharesGpus)
+          noNcclBecause(r, text);
       }
     free &= vote.freePool;
     used |= vote.pool;

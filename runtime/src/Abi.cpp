@@ -154,16 +154,20 @@ static Error createContext(const tandem_context_desc *desc,
     if (Error e = readEnvironment("TANDEM_MEMORY_LIMIT", limit))
       return e;
     int64_t disableNccl = 0, disableSharing = 0, checkCalls = 0;
+    int64_t ncclSharesGpus = 0;
     if (Error e = readEnvironment("TANDEM_DISABLE_SHARING", disableSharing))
       return e;
     if (Error e = readEnvironment("TANDEM_DISABLE_NCCL", disableNccl))
       return e;
     if (Error e = readEnvironment("TANDEM_CHECK", checkCalls))
       return e;
+    if (Error e = readEnvironment("TANDEM_NCCL_SHARES_GPUS", ncclSharesGpus))
+      return e;
     settings.disableFusion = disable != 0;
     settings.disableNccl = disableNccl != 0;
     settings.disableSharing = disableSharing != 0;
     settings.checkCalls = checkCalls != 0;
+    settings.ncclSharesGpus = ncclSharesGpus != 0;
     if (const char *path = getenv("TANDEM_HANG_DUMP"))
       settings.hangDump = path;
     if (const char *library = getenv("TANDEM_NCCL_LIBRARY"))

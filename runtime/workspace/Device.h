@@ -31,6 +31,9 @@ struct Settings {
   std::string ncclLibrary;
   bool disableNccl = false;
   bool disableSharing = false;
+  /// TANDEM_NCCL_SHARES_GPUS, for tests: let NCCL say whether it serves ranks
+  /// that share a GPU.
+  bool ncclSharesGpus = false;
   /// TANDEM_CHECK: compare calls that go through NCCL, too.
   bool checkCalls = false;
 };

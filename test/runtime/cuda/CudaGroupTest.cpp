@@ -41,7 +41,7 @@ static tandem_counters countersOf(const tandem_workspace *workspace) {
 }
 
 /// Ranks share GPUs, so that there is no NCCL between two of them.
-static bool shared(int world) { return numGpus() < world; }
+static bool shared(int world) { return numGpus() < world && !ncclOnOneGpu(); }
 
 /// One fused call, one forced fallback, one all_reduce, all checked.
 static std::string someCalls(GpuMember &m, int rank, int world, int64_t tokens,
@@ -333,14 +333,14 @@ static void fromAnNcclComm(bool apart) {
 }
 
 TEST(CudaGroup, FromAnNcclComm) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   fromAnNcclComm(/*apart=*/false);
 }
 
 /// What stands for two hosts here: no sockets, no shared memory, NCCL over its
 /// network transport.
 TEST(CudaGroup, FromAnNcclCommAcrossHosts) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   fromAnNcclComm(/*apart=*/true);
 }
 
@@ -388,7 +388,7 @@ TEST(CudaGroup, SwitchesOnOneRankHoldForAll) {
 }
 
 TEST(CudaGroup, NoWayAtAllIsAnError) {
-  NEED_GPUS(2);
+  NEED_GPUS(1);
   std::string name = freshName();
   expectAll(runRanks(2, [&](int rank) -> std::string {
     setenv("TANDEM_DISABLE_SHARING", "1", 1);
@@ -705,7 +705,7 @@ TEST(CudaGraph, WorkspacesComeAndGoDuringACapture) {
 /// NCCL keeps a communicator until the graphs that hold it are gone; whoever
 /// leaves the group first doesn't wait for that.
 TEST(CudaGraph, MayOutliveItsGroup) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   std::string name = freshName();
   expectAll(runRanks(2, [&](int rank) -> std::string {
     cudaGraph_t graph;
@@ -857,7 +857,7 @@ TEST(CudaFault, CallsThatDifferAreAnErrorAtOnce) {
 
 /// A fused call against a call through NCCL ends at the deadline, on both.
 TEST(CudaFault, FusedAgainstNcclEndsAtTheDeadline) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   std::string name = freshName(), again = freshName();
   expectAll(runRanks(2, [&](int rank) -> std::string {
     {
@@ -881,27 +881,43 @@ TEST(CudaFault, FusedAgainstNcclEndsAtTheDeadline) {
 
 /// With TANDEM_CHECK=1 calls through NCCL are compared, too.
 TEST(CudaFault, CheckingModeComparesNcclCalls) {
-  NEED_GPUS(2);
-  std::string name = freshName();
-  expectAll(runRanks(2, [&](int rank) -> std::string {
-    setenv("TANDEM_CHECK", "1", 1);
-    GpuMember m;
-    RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
-    RANK_CHECK(m.makeGpuWorkspace(64, 1024, 0, 0, 0, 10000) == 0, m.message());
-    std::string wrong = someCalls(m, rank, 2, 100, 1024);
-    if (!wrong.empty())
-      return wrong;
-    PlainGpuCall call(rank, 100, 1024);
-    if (rank == 1)
-      call.args.tokens = 99;
-    RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
-    RANK_CHECK(waitForGpu(8000), "still waits");
-    usleep(100000);
-    tandem_status status = m.failure();
-    RANK_CHECK(status == TANDEM_STATUS_MISMATCH,
-               std::string(tandem_status_name(status)) + m.message());
-    return "";
-  }));
+  NEED_NCCL();
+  struct {
+    const char *what;
+    void (*change)(tandem_norm_args &);
+  } const cases[] = {
+      {"called with tokens", [](tandem_norm_args &args) { args.tokens = 99; }},
+      {"called with other type, reduction and operation",
+       [](tandem_norm_args &args) { args.dtype = TANDEM_DTYPE_BF16; }},
+      {"called with other operands",
+       [](tandem_norm_args &args) { args.residual.data = nullptr; }},
+      {"called with epsilon",
+       [](tandem_norm_args &args) { args.norm.epsilon = 0.5; }},
+  };
+  for (auto &one : cases) {
+    std::string name = freshName();
+    expectAll(runRanks(2, [&](int rank) -> std::string {
+      setenv("TANDEM_CHECK", "1", 1);
+      GpuMember m;
+      RANK_CHECK(m.joinGpu(name, rank, 2) == 0, m.message());
+      RANK_CHECK(m.makeGpuWorkspace(64, 1024, 0, 0, 0, 10000) == 0,
+                 m.message());
+      std::string wrong = someCalls(m, rank, 2, 100, 1024);
+      if (!wrong.empty())
+        return wrong;
+      PlainGpuCall call(rank, 100, 1024);
+      if (rank == 1)
+        one.change(call.args);
+      RANK_OK(m, tandem_fused_all_reduce_norm(m.workspace, &call.args));
+      RANK_CHECK(waitForGpu(8000), "still waits");
+      usleep(100000);
+      tandem_status status = m.failure();
+      RANK_CHECK(status == TANDEM_STATUS_MISMATCH,
+                 std::string(tandem_status_name(status)) + m.message());
+      RANK_CHECK(m.message().find(one.what) != std::string::npos, m.message());
+      return "";
+    }));
+  }
 }
 
 /// A rank that comes too late, eagerly and in a replay.
@@ -1194,7 +1210,7 @@ TEST(CudaMemory, WorkspacesAndCommunicatorsGiveItBack) {
 /// What a call costs the thread that makes it, and what NCCL takes of the GPU:
 /// figures for docs/cuda.md. Only that calls don't wait is checked.
 TEST(CudaGroup, CallsOnlyLaunch) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   std::string name = freshName();
   expectAll(runRanks(2, [&](int rank) -> std::string {
     GpuMember m;
@@ -1246,7 +1262,7 @@ TEST(CudaGroup, CallsOnlyLaunch) {
 
 /// NCCL over its network transport, as between hosts.
 TEST(CudaGroup, NcclOverTheNetwork) {
-  NEED_GPUS(2);
+  NEED_NCCL();
   std::string name = freshName();
   expectAll(runRanks(
       2,

@@ -30,10 +30,19 @@ int tandem::test::numGpus() {
   return count;
 }
 
+bool tandem::test::ncclOnOneGpu() {
+  return numGpus() == 1 && getenv("TANDEM_TEST_NCCL_ON_ONE_GPU");
+}
+
 tandem_status GpuMember::open(int rank) {
   int count = 1;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
     count = 1;
+  if (count == 1 && getenv("TANDEM_TEST_NCCL_ON_ONE_GPU")) {
+    setenv("TANDEM_NCCL_SHARES_GPUS", "1", 1);
+    setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+  }
   tandem_context_desc desc = TANDEM_CONTEXT_DESC_INIT;
   desc.device = TANDEM_DEVICE_CUDA;
   desc.device_index = rank % count;

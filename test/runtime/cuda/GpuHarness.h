@@ -22,6 +22,19 @@ namespace tandem::test {
 /// has used CUDA can't fork ranks that use it.
 int numGpus();
 
+/// Whether NCCL is to serve ranks that share a GPU: where the environment has
+/// TANDEM_TEST_NCCL_ON_ONE_GPU. It takes the ranks for ranks of several hosts.
+bool ncclOnOneGpu();
+
+/// Skips the test unless NCCL serves two ranks.
+#define NEED_NCCL()                                                            \
+  do {                                                                         \
+    if (tandem::test::numGpus() < 2 && !tandem::test::ncclOnOneGpu())          \
+      GTEST_SKIP() << "needs NCCL, and so 2 GPUs (or 1 and "                   \
+                      "TANDEM_TEST_NCCL_ON_ONE_GPU=1); there are "             \
+                   << tandem::test::numGpus();                                 \
+  } while (false)
+
 /// Skips the test, with the reason, unless there are this many GPUs.
 #define NEED_GPUS(count)                                                       \
   do {                                                                         \

@@ -107,6 +107,12 @@ TuningProfile::lookup(int64_t hidden, StringRef dtype,
   return least;
 }
 
+bool TuningProfile::serves(int64_t hidden, StringRef dtype) const {
+  return llvm::any_of(entries, [&](const Entry &entry) {
+    return lookupWorld(hidden, dtype, entry.worldSize).value_or(0) > 0;
+  });
+}
+
 std::optional<int64_t>
 TuningProfile::lookupWorld(int64_t hidden, StringRef dtype,
                            std::optional<int64_t> worldSize) const {

@@ -33,6 +33,9 @@ public:
   std::optional<int64_t> lookup(int64_t hidden, llvm::StringRef dtype,
                                 std::optional<int64_t> worldSize) const;
 
+  /// Whether there is a positive limit for some world size.
+  bool serves(int64_t hidden, llvm::StringRef dtype) const;
+
 private:
   /// As lookup; std::nullopt is a world size that no entry names.
   std::optional<int64_t> lookupWorld(int64_t hidden, llvm::StringRef dtype,

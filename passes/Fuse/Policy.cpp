@@ -52,12 +52,20 @@ std::optional<Miss> FusePolicy::decide(Chain &chain, FusionSite &site,
   if (options.maxTokens > 0)
     given = options.maxTokens;
   if (profile) {
+    std::optional<int64_t> worldSize = getWorldSize(group);
     std::optional<int64_t> profiled =
-        profile->lookup(chain.hidden, site.dtype, getWorldSize(group));
-    if (!profiled || *profiled <= 0)
-      return Miss{MissReason::NoLimitInProfile,
-                  "hidden " + std::to_string(chain.hidden) + ", " + site.dtype,
-                  nullptr};
+        profile->lookup(chain.hidden, site.dtype, worldSize);
+    if (!profiled || *profiled <= 0) {
+      Miss miss{MissReason::NoLimitInProfile,
+                "hidden " + std::to_string(chain.hidden) + ", " + site.dtype +
+                    (worldSize ? ", world size " + std::to_string(*worldSize)
+                               : ", world size unknown"),
+                nullptr};
+      if (!worldSize && profile->serves(chain.hidden, site.dtype))
+        miss.advice = "give world-size: the limits file has positive limits "
+                      "for some";
+      return miss;
+    }
     given = given ? std::min(*given, *profiled) : *profiled;
   }
   if (given && chain.staticTokens && *chain.staticTokens > *given)

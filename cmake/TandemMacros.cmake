@@ -63,12 +63,14 @@ function(tandem_set_sanitizer_defaults name)
 endfunction()
 
 # tandem_add_tool(<name> <source>... [LINK_LIBS <lib>...])
-# Adds the executable <name>, installed into the binary folder.
+# Adds the executable <name>, installed into the binary folder, which knows its name and version.
 function(tandem_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   tandem_set_sanitizer_defaults(${name})
   target_link_libraries(${name} PRIVATE TandemCompileOptions ${ARG_LINK_LIBS} MLIR LLVM)
+  target_compile_definitions(${name} PRIVATE
+    TANDEM_TOOL_NAME="${name}" TANDEM_VERSION="${PROJECT_VERSION}")
   llvm_update_compile_flags(${name})
   tandem_precompile_headers(${name})
   set_property(GLOBAL APPEND PROPERTY TANDEM_TOOLS ${name})

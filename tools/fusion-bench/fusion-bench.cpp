@@ -34,7 +34,8 @@ static const char *const help =
     "  --samples=N         replays that count (21)\n"
     "  --json=FILE         writes all figures\n"
     "  --tune=FILE         writes the profile that limits= reads\n"
-    "  --progress          shows on standard error how far it is\n";
+    "  --progress          shows on standard error how far it is\n"
+    "  --version           prints the version and that of the runtime's ABI\n";
 
 static bool fail(const std::string &message) {
   fprintf(stderr, "fusion-bench: %s\n", message.c_str());
@@ -141,6 +142,12 @@ static bool parse(int argc, char **argv, Options &options) {
 int main(int argc, char **argv) {
   if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
     printf("%s", help);
+    return 0;
+  }
+  if (argc == 2 && !strcmp(argv[1], "--version")) {
+    uint32_t abi = tandem_abi_version();
+    printf("fusion-bench (Tandem) " TANDEM_VERSION "\nruntime ABI %u.%u\n",
+           abi >> 16, abi & 0xffff);
     return 0;
   }
   Options options;

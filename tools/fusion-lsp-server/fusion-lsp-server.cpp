@@ -10,11 +10,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/Version.h"
+
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "tandem/Registration/Registration.h"
+#include "llvm/Support/CommandLine.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter(mlir::tandem::printVersion);
   mlir::DialectRegistry registry;
   mlir::tandem::registerToolDialects(registry);
   return failed(mlir::MlirLspServerMain(argc, argv, registry));

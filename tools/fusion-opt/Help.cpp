@@ -9,7 +9,6 @@
 #include "Help.h"
 
 #include "mlir/Pass/PassRegistry.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -107,9 +106,4 @@ void mlir::tandem::printHelp(raw_ostream &os) {
       info->printHelpStr(/*indent=*/2, descriptionColumn);
   llvm::outs().flush();
   os << commonFlags;
-}
-
-void mlir::tandem::printVersion(raw_ostream &os) {
-  os << "fusion-opt (Tandem) " TANDEM_VERSION "\n"
-     << "MLIR " LLVM_VERSION_STRING "\n";
 }

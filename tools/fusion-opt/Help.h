@@ -20,9 +20,6 @@ namespace mlir::tandem {
 /// and flags are under --help-hidden.
 void printHelp(llvm::raw_ostream &os);
 
-/// Prints the versions of this tool and of MLIR.
-void printVersion(llvm::raw_ostream &os);
-
 } // namespace mlir::tandem
 
 #endif // TANDEM_TOOLS_FUSIONOPT_HELP_H

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/Version.h"
 #include "Help.h"
 #include "ModelDriver.h"
 #include "RoundTrip.h"

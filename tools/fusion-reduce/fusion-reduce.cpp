@@ -10,12 +10,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/Version.h"
+
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 #include "tandem/Registration/Registration.h"
+#include "llvm/Support/CommandLine.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter(mlir::tandem::printVersion);
   mlir::DialectRegistry registry;
   mlir::tandem::registerToolDialects(registry);
   mlir::tandem::registerToolPasses();

@@ -15,6 +15,7 @@
 #include "../common/ModuleFile.h"
 #include "../common/OutputFile.h"
 #include "../common/Summary.h"
+#include "../common/Version.h"
 #include "CompileModel.h"
 
 #include "tandem/Import/OnnxImport.h"
@@ -26,7 +27,6 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -214,8 +214,7 @@ int main(int argc, char **argv) {
       return 0;
     }
     if (argument == "--version" || argument == "-version") {
-      llvm::outs() << "fusion-translate (Tandem) " TANDEM_VERSION "\n"
-                   << "MLIR " LLVM_VERSION_STRING "\n";
+      printVersion(llvm::outs());
       return 0;
     }
   }

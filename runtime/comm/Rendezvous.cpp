@@ -636,13 +636,8 @@ static void windUp(Listener &listener, const Place &place, const Reply &reply,
         return false;
     return true;
   };
-  while (!allTold() && !end.passed()) {
-    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
-    for (Channel &c : g.strangers)
-      polled.push_back({c.fd(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(),
-             static_cast<int>(end.leftMs(1000))) <= 0)
-      continue;
+  // Answers those strangers who have said who they are.
+  auto answer = [&](const std::vector<pollfd> &polled) {
     std::vector<Channel> silent;
     for (size_t i = 0; i < g.strangers.size(); ++i) {
       Channel channel = std::move(g.strangers[i]);
@@ -664,14 +659,31 @@ static void windUp(Listener &listener, const Place &place, const Reply &reply,
       }
     }
     g.strangers = std::move(silent);
+  };
+  auto pollAll = [&](int64_t waitMs) {
+    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+    for (Channel &c : g.strangers)
+      polled.push_back({c.fd(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), static_cast<int>(waitMs)) <= 0)
+      polled.clear();
+    return polled;
+  };
+  while (!allTold() && !end.passed()) {
+    std::vector<pollfd> polled = pollAll(end.leftMs(1000));
+    if (polled.empty())
+      continue;
+    answer(polled);
     if (polled[0].revents)
       (void)letIn(listener, g);
   }
-  // Whoever is told to come again must not find this attempt again, nor one
-  // that came just now.
+  // Those who come again must not find this attempt again, and who came just
+  // now is answered, too.
   listener.shut();
   while (letIn(listener, g))
     ;
+  std::vector<pollfd> polled = pollAll(0);
+  if (!polled.empty())
+    answer(polled);
   for (Channel &c : early)
     tell(c, again);
   for (Channel &c : g.strangers)

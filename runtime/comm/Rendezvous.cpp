@@ -605,8 +605,11 @@ static Error gather(const Listener &listener, const Place &place,
     for (Channel &c : ready)
       if (Error e = seat(std::move(c), place, g))
         return e;
-    if (polled[0].revents)
-      (void)letIn(listener, g);
+    // Without a descriptor for it, it stays at the door.
+    if (polled[0].revents && !letIn(listener, g))
+      usleep(10000);
+    if (g.present < g.world && g.deadline.passed())
+      return missingRanks(g);
   }
   return Error();
 }

@@ -21,6 +21,7 @@
 #include <random>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -512,6 +513,32 @@ TEST(Fault, ALockOnTheDirectoryIsWaitedForForAWhileOnly) {
     return "";
   });
   close(lock);
+  for (const std::string &text : said)
+    EXPECT_EQ(text, "");
+}
+
+/// Connections that can't be accepted don't keep rank 0 from its deadline.
+TEST(Fault, RankZeroWithoutDescriptorsGivesUpInTime) {
+  std::string name = freshName();
+  auto said = runRanks(
+      2,
+      [&](int process) -> std::string {
+        if (process == 1) {
+          for (int i = 0; i < 40; ++i)
+            RANK_CHECK(connectTo(name) >= 0, "nobody listens");
+          usleep(3000000);
+          return "";
+        }
+        Member m;
+        rlimit few = {24, 24};
+        RANK_CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0, "");
+        int64_t start = nowMs();
+        RANK_CHECK(m.join(name, 0, 2, 1000) == TANDEM_STATUS_TIMEOUT,
+                   m.message());
+        RANK_CHECK(nowMs() - start < 2500, "waited beyond its deadline");
+        return "";
+      },
+      /*patienceSeconds=*/10);
   for (const std::string &text : said)
     EXPECT_EQ(text, "");
 }

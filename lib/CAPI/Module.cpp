@@ -104,10 +104,9 @@ TandemError tandemModuleParse(TandemContext context, const char *data,
     return missing("the text");
   return makeModule(
       context, module, TANDEM_ERROR_PARSE, [&](MLIRContext *mlir) {
-        auto buffer = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
-            size, name ? name : "memory", mlir::tandem::moduleAlignment);
-        std::copy_n(data, size, buffer->getBufferStart());
-        return parse(std::move(buffer), mlir);
+        return parse(
+            mlir::tandem::copyModule({data, size}, name ? name : "memory"),
+            mlir);
       });
 }
 
@@ -126,8 +125,9 @@ TandemError tandemModuleParseFile(TandemContext context, const char *path,
                                           buffer.getError().message());
   }
   return makeModule(
-      context, module, TANDEM_ERROR_PARSE,
-      [&](MLIRContext *mlir) { return parse(std::move(*buffer), mlir); });
+      context, module, TANDEM_ERROR_PARSE, [&](MLIRContext *mlir) {
+        return parse(mlir::tandem::alignModule(std::move(*buffer)), mlir);
+      });
 }
 
 static TandemError readImportOptions(const TandemImportOptions *options,

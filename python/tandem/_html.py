@@ -161,6 +161,13 @@ def draw(ops: Sequence[Op], center: Op) -> str:
     )
 
 
+def _integer(value: object) -> int | None:
+    """`value` if it is an integer to the pass, as 512.0 and 5e2 are."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None
+
+
 def _entry(entry: object) -> tuple[str, int]:
     """The name and the limit of a profile's entry, under the same rules as the pass
     has (passes/Fuse/Limits.cpp)."""
@@ -169,15 +176,16 @@ def _entry(entry: object) -> tuple[str, int]:
     names = []
     for key in ("world_size", "hidden"):
         if key in entry:
-            if type(entry[key]) is not int or entry[key] <= 0:
+            number = _integer(entry[key])
+            if number is None or number <= 0:
                 raise ValueError(f"'{key}' is not a positive integer")
-            names.append(f"{key}={entry[key]}")
+            names.append(f"{key}={number}")
     if "dtype" in entry:
         if entry["dtype"] not in ("f32", "f16", "bf16"):
             raise ValueError("'dtype' is not one of f32, f16, bf16")
         names.append(f"dtype={entry['dtype']}")
-    limit = entry.get("max_tokens")
-    if type(limit) is not int or limit < -1:
+    limit = _integer(entry.get("max_tokens"))
+    if limit is None or limit < -1:
         raise ValueError("'max_tokens' is not an integer of -1 or more")
     return " ".join(names) or "any", max(limit, 0)
 
@@ -186,8 +194,8 @@ def _entries(profile: str | os.PathLike[str]) -> list[tuple[str, int]]:
     root = json.loads(pathlib.Path(profile).read_bytes())
     if not isinstance(root, dict):
         raise ValueError("is not a JSON object")
-    version = root.get("version")
-    if type(version) is not int:
+    version = _integer(root.get("version"))
+    if version is None:
         raise ValueError("has no integer 'version'")
     if version != 1:
         raise ValueError(f"has version {version}, this program reads version 1")

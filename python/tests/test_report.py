@@ -110,6 +110,7 @@ def test_graph_around_a_site():
         ('{"version": 1, "limits": [{"dtype": "fp32", "max_tokens": 3}]}', "'dtype' is not"),
         ('{"version": 1, "limits": [{"hidden": true, "max_tokens": 3}]}', "'hidden' is not"),
         ('{"version": 1, "limits": [3]}', "is not an object"),
+        ('{"version": 1, "limits": [{"max_tokens": 1e30}]}', r"limits\[0\]: 'max_tokens'"),
     ],
 )
 def test_bad_profile(tmp_path, text, what):
@@ -122,6 +123,14 @@ def test_bad_profile(tmp_path, text, what):
     if "Expecting" not in what:
         with pytest.raises(tandem.Error, match=what):
             tandem.fuse(MODEL, limits=profile)
+
+
+def test_profile_of_whole_floats(tmp_path):
+    """As other languages write integers; the pass takes them."""
+    profile = tmp_path / "p.json"
+    profile.write_text('{"version": 1.0, "limits": [{"hidden": 4096.0, "max_tokens": 5e2}]}')
+    page = tandem.fuse(MODEL, limits=profile)[1].html(profile=profile)
+    assert "hidden=4096<" in page and "500" in page
 
 
 def test_json_round_trip(reasons):

@@ -32,6 +32,10 @@ using namespace tandem;
 /// are still on their way.
 static constexpr int64_t lingerMs = 1000;
 
+/// How long a directory's lock is waited for. Nobody needs it for as long: who
+/// has it then was stopped, or isn't one of ours.
+static constexpr int64_t lockMs = 1000;
+
 /// What a peer that waits for rank 0's word adds to its deadline, so that rank
 /// 0, which knows who is missing, speaks first.
 static constexpr int64_t graceMs = 500;
@@ -291,10 +295,16 @@ public:
   /// error for both; one that comes later waits until the name is free.
   Error open(const Place &place, int world, Deadline deadline);
   void close() {
+    shut();
+    socket.reset();
+  }
+  /// Gives the name up. Nobody else can connect; who has, can be accepted.
+  void shut() {
     if (!path.empty())
       unlink(path.c_str());
     path.clear();
-    socket.reset();
+    if (socket)
+      (void)shutdown(socket.get(), SHUT_RD);
   }
   int fd() const { return socket.get(); }
 
@@ -306,6 +316,31 @@ private:
 
   UniqueFd socket;
   std::string path;
+  /// Until when to wait for the directory's lock, once somebody has it.
+  Deadline patience;
+};
+
+/// A lock on a directory. Given up by name: a process that another thread forks
+/// meanwhile has a copy of the descriptor.
+class DirectoryLock {
+public:
+  explicit DirectoryLock(const std::string &directory)
+      : fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  DirectoryLock(const DirectoryLock &) = delete;
+  DirectoryLock &operator=(const DirectoryLock &) = delete;
+  ~DirectoryLock() {
+    if (fd)
+      (void)flock(fd.get(), LOCK_UN);
+  }
+  /// False where somebody else has it. Where directories can't be locked,
+  /// nobody has.
+  bool take() const {
+    return !fd || flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ||
+           errno != EWOULDBLOCK;
+  }
+
+private:
+  UniqueFd fd;
 };
 } // namespace
 
@@ -354,10 +389,12 @@ Error Listener::bindAside(const Place &place) {
 /// them, if they have room for another connection.
 Error Listener::takeName(const Place &place, UniqueFd &other, bool &isTaken) {
   // Between looking and renaming nobody else may do so.
-  UniqueFd lock(
-      ::open(place.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  isTaken =
-      lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  DirectoryLock lock(place.directory);
+  if (lock.take())
+    patience = Deadline();
+  else if (patience.never())
+    patience = Deadline::in(lockMs);
+  isTaken = !patience.never() && !patience.passed();
   if (isTaken)
     return Error();
   int code = 0;
@@ -367,6 +404,17 @@ Error Listener::takeName(const Place &place, UniqueFd &other, bool &isTaken) {
   if (isTaken)
     return Error();
   std::string final = place.directory + "/" + place.name;
+  // A socket that nobody listens at is left over; what else is there isn't
+  // ours.
+  struct stat st;
+  if (code == EPROTOTYPE ||
+      (lstat(final.c_str(), &st) == 0 && !S_ISSOCK(st.st_mode)))
+    return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
+                     "rendezvous '%s' is there and isn't a rendezvous",
+                     final.c_str());
+  // Only now: a process that is killed while it waits leaves nothing.
+  if (Error e = bindAside(place))
+    return e;
   if (rename(path.c_str(), final.c_str()) != 0)
     return makeSystemError(errno, "rendezvous '%s'", final.c_str());
   path = final;
@@ -385,6 +433,9 @@ static Error meetOtherHub(UniqueFd connected, const Place &place, int world,
   Channel channel(std::move(connected));
   Reply reply;
   Error gone = introduce(channel, place, /*rank=*/0, world, deadline, reply);
+  // What isn't a Tandem runtime won't go by waiting.
+  if (gone.status == TANDEM_STATUS_MISMATCH)
+    return gone;
   return gone || reply.status == comeAgain ? Error() : errorOf(reply);
 }
 
@@ -393,9 +444,6 @@ Error Listener::open(const Place &place, int world, Deadline deadline) {
   if (!socket)
     return makeSystemError(errno, "socket");
   bool isId = place.directory.empty();
-  if (!isId)
-    if (Error e = bindAside(place))
-      return e;
   for (;;) {
     UniqueFd other;
     bool isTaken = false;
@@ -435,6 +483,17 @@ struct Gathering {
   Deadline deadline;
 };
 } // namespace
+
+/// Accepts whoever has connected first; false where nobody has.
+static bool letIn(const Listener &listener, Gathering &g) {
+  UniqueFd fd(
+      accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd)
+    return false;
+  if (isSameUser(fd.get()))
+    g.strangers.emplace_back(std::move(fd));
+  return true;
+}
 
 /// Reads a newcomer's hello; false for a connection that isn't one of ours. The
 /// rank is -1 where another version can't be understood any further.
@@ -546,20 +605,19 @@ static Error gather(const Listener &listener, const Place &place,
     for (Channel &c : ready)
       if (Error e = seat(std::move(c), place, g))
         return e;
-    if (polled[0].revents) {
-      UniqueFd fd(accept4(listener.fd(), nullptr, nullptr,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (fd && isSameUser(fd.get()))
-        g.strangers.emplace_back(std::move(fd));
-    }
+    // Without a descriptor for it, it stays at the door.
+    if (polled[0].revents && !letIn(listener, g))
+      usleep(10000);
+    if (g.present < g.world && g.deadline.passed())
+      return missingRanks(g);
   }
   return Error();
 }
 
 /// Tells everybody that the attempt has failed: who is here at once, who is on
 /// the way for a while longer.
-static void windUp(const Listener &listener, const Place &place,
-                   const Reply &reply, Gathering &g) {
+static void windUp(Listener &listener, const Place &place, const Reply &reply,
+                   Gathering &g) {
   auto tell = [](Channel &channel, const Reply &word) {
     (void)channel.sendBytes(&word, sizeof(word), nullptr, 0, Deadline::in(100));
   };
@@ -581,13 +639,8 @@ static void windUp(const Listener &listener, const Place &place,
         return false;
     return true;
   };
-  while (!allTold() && !end.passed()) {
-    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
-    for (Channel &c : g.strangers)
-      polled.push_back({c.fd(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(),
-             static_cast<int>(end.leftMs(1000))) <= 0)
-      continue;
+  // Answers those strangers who have said who they are.
+  auto answer = [&](const std::vector<pollfd> &polled) {
     std::vector<Channel> silent;
     for (size_t i = 0; i < g.strangers.size(); ++i) {
       Channel channel = std::move(g.strangers[i]);
@@ -609,14 +662,34 @@ static void windUp(const Listener &listener, const Place &place,
       }
     }
     g.strangers = std::move(silent);
-    if (polled[0].revents) {
-      UniqueFd fd(accept4(listener.fd(), nullptr, nullptr,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (fd && isSameUser(fd.get()))
-        g.strangers.emplace_back(std::move(fd));
-    }
+  };
+  auto pollAll = [&](int64_t waitMs) {
+    std::vector<pollfd> polled{{listener.fd(), POLLIN, 0}};
+    for (Channel &c : g.strangers)
+      polled.push_back({c.fd(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), static_cast<int>(waitMs)) <= 0)
+      polled.clear();
+    return polled;
+  };
+  while (!allTold() && !end.passed()) {
+    std::vector<pollfd> polled = pollAll(end.leftMs(1000));
+    if (polled.empty())
+      continue;
+    answer(polled);
+    if (polled[0].revents)
+      (void)letIn(listener, g);
   }
+  // Those who come again must not find this attempt again, and who came just
+  // now is answered, too.
+  listener.shut();
+  while (letIn(listener, g))
+    ;
+  std::vector<pollfd> polled = pollAll(0);
+  if (!polled.empty())
+    answer(polled);
   for (Channel &c : early)
+    tell(c, again);
+  for (Channel &c : g.strangers)
     tell(c, again);
 }
 

@@ -16,8 +16,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
+#include <poll.h>
 #include <random>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -446,6 +452,143 @@ TEST(Fault, StrangersAtTheRendezvousAreIgnored) {
   });
   for (const std::string &text : said)
     EXPECT_EQ(text, "");
+}
+
+/// Ranks that heard of a failure and are back while rank 0 still waits for one
+/// that hasn't belong to the next attempt. All on one processor, where whom
+/// rank 0 wakes goes first.
+TEST(Fault, RanksThatAreBackEarlyMeetTheNextAttempt) {
+  std::string name = freshName();
+  constexpr int world = 8;
+  auto said = runRanks(world, [&](int rank) -> std::string {
+    cpu_set_t all, one;
+    RANK_CHECK(sched_getaffinity(0, sizeof(all), &all) == 0, "");
+    int first = 0;
+    while (!CPU_ISSET(first, &all))
+      ++first;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    RANK_CHECK(sched_setaffinity(0, sizeof(one), &one) == 0, "");
+    if (rank == 0)
+      (void)!nice(19);
+    Member m;
+    if (rank == world - 1) {
+      usleep(1300000);
+    } else {
+      bool wrong = rank == world - 2;
+      if (wrong)
+        usleep(100000);
+      RANK_CHECK(m.join(name, rank, wrong ? world + 1 : world) ==
+                     TANDEM_STATUS_MISMATCH,
+                 m.message());
+    }
+    RANK_CHECK(m.join(name, rank, world, 8000) == 0, m.message());
+    return "";
+  });
+  for (const std::string &text : said)
+    EXPECT_EQ(text, "");
+}
+
+/// A directory of a test's own, which goes with what is in it.
+struct OwnDirectory {
+  std::string path = "/tmp/tandem-test-" + std::to_string(getpid());
+  OwnDirectory() { mkdir(path.c_str(), 0700); }
+  ~OwnDirectory() {
+    (void)unlink((path + "/here").c_str());
+    (void)rmdir(path.c_str());
+  }
+};
+
+/// As by a process that was stopped, or by a program that isn't ours.
+TEST(Fault, ALockOnTheDirectoryIsWaitedForForAWhileOnly) {
+  OwnDirectory directory;
+  int lock = open(directory.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  auto said = runRanks(2, [&](int rank) -> std::string {
+    Member m;
+    int64_t start = nowMs();
+    RANK_CHECK(m.join(directory.path + "/here", rank, 2, 8000) == 0,
+               m.message());
+    RANK_CHECK(nowMs() - start < 4000, "took too long");
+    return "";
+  });
+  close(lock);
+  for (const std::string &text : said)
+    EXPECT_EQ(text, "");
+}
+
+/// Connections that can't be accepted don't keep rank 0 from its deadline.
+TEST(Fault, RankZeroWithoutDescriptorsGivesUpInTime) {
+  std::string name = freshName();
+  auto said = runRanks(
+      2,
+      [&](int process) -> std::string {
+        if (process == 1) {
+          for (int i = 0; i < 40; ++i)
+            RANK_CHECK(connectTo(name) >= 0, "nobody listens");
+          usleep(3000000);
+          return "";
+        }
+        Member m;
+        rlimit few = {24, 24};
+        RANK_CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0, "");
+        int64_t start = nowMs();
+        RANK_CHECK(m.join(name, 0, 2, 1000) == TANDEM_STATUS_TIMEOUT,
+                   m.message());
+        RANK_CHECK(nowMs() - start < 2500, "waited beyond its deadline");
+        return "";
+      },
+      /*patienceSeconds=*/10);
+  for (const std::string &text : said)
+    EXPECT_EQ(text, "");
+}
+
+TEST(Fault, AFileAtTheRendezvousIsLeftThere) {
+  OwnDirectory directory;
+  std::string path = directory.path + "/here";
+  close(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  auto said = runRanks(1, [&](int) -> std::string {
+    Member m;
+    RANK_CHECK(m.join(path, 0, 2, 2000) == TANDEM_STATUS_INVALID_ARGUMENT,
+               m.message());
+    return m.message();
+  });
+  EXPECT_EQ(said[0],
+            "rendezvous '" + path + "' is there and isn't a rendezvous");
+  struct stat st;
+  EXPECT_TRUE(lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode));
+}
+
+TEST(Fault, WhoAnswersButIsNoRuntimeIsNamed) {
+  OwnDirectory directory;
+  std::string path = directory.path + "/here";
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  ASSERT_EQ(
+      bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof(address)),
+      0);
+  ASSERT_EQ(listen(listener, 16), 0);
+  Ranks ranks(2, [&](int rank) -> std::string {
+    Member m;
+    RANK_CHECK(m.join(path, rank, 2, 8000) == TANDEM_STATUS_MISMATCH,
+               m.message());
+    return m.message();
+  });
+  for (int i = 0; i < 2; ++i) {
+    pollfd p = {listener, POLLIN, 0};
+    ASSERT_EQ(poll(&p, 1, 5000), 1);
+    int fd = accept(listener, nullptr, nullptr);
+    char noise[sizeof(tandem::Reply)];
+    memset(noise, 'x', sizeof(noise));
+    EXPECT_EQ(write(fd, noise, sizeof(noise)), ssize_t(sizeof(noise)));
+    close(fd);
+  }
+  for (const std::string &text : ranks.join())
+    EXPECT_EQ(text,
+              "what answers at rendezvous 'here' is not a Tandem runtime");
+  close(listener);
 }
 
 TEST(Fault, CallsThatDifferAreNamed) {

@@ -15,11 +15,15 @@
 
 using namespace mlir;
 
+std::unique_ptr<llvm::MemoryBuffer>
+mlir::tandem::openModuleFile(StringRef path, std::string &error) {
+  return alignModule(openInputFile(path, moduleAlignment, &error));
+}
+
 LogicalResult mlir::tandem::openModuleFile(StringRef path,
                                            llvm::SourceMgr &sources,
                                            std::string &error) {
-  std::unique_ptr<llvm::MemoryBuffer> contents =
-      openInputFile(path, moduleAlignment, &error);
+  std::unique_ptr<llvm::MemoryBuffer> contents = openModuleFile(path, error);
   if (!contents)
     return failure();
   sources.AddNewSourceBuffer(std::move(contents), llvm::SMLoc());

@@ -11,17 +11,23 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include <memory>
 #include <string>
 
 namespace llvm {
+class MemoryBuffer;
 class SourceMgr;
 } // namespace llvm
 
 namespace mlir::tandem {
 
-/// Makes the file at `path`, text or bytecode, the main buffer of `sources`,
-/// aligned as its resources may need it. "-" is standard input. On failure
-/// `error` says why, naming the path.
+/// The file at `path`, text or bytecode, aligned as its resources may need it.
+/// "-" is standard input. On failure null, and `error` says why, naming the
+/// path.
+std::unique_ptr<llvm::MemoryBuffer> openModuleFile(StringRef path,
+                                                   std::string &error);
+
+/// Makes it the main buffer of `sources`.
 LogicalResult openModuleFile(StringRef path, llvm::SourceMgr &sources,
                              std::string &error);
 

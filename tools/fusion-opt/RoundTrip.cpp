@@ -16,7 +16,6 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/Pass.h"
 #include "tandem/Registration/ModuleAlignment.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -65,12 +64,8 @@ static LogicalResult check(Operation *op, StringRef form, StringRef written,
   });
   FallbackAsmResourceMap resources;
   ParserConfig config(&context, /*verifyAfterParse=*/true, &resources);
-  std::unique_ptr<llvm::WritableMemoryBuffer> buffer =
-      llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
-          written.size(), "round trip", moduleAlignment);
-  llvm::copy(written, buffer->getBufferStart());
   llvm::SourceMgr source;
-  source.AddNewSourceBuffer(std::move(buffer), SMLoc());
+  source.AddNewSourceBuffer(copyModule(written, "round trip"), SMLoc());
   OwningOpRef<Operation *> readBack = parseSourceFile(source, config);
   if (!readBack)
     return emitError(op->getLoc(), "round trip through ")

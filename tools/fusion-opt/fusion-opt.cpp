@@ -16,6 +16,7 @@
 #include "RoundTrip.h"
 
 #include "../common/ExportFlags.h"
+#include "../common/ModuleFile.h"
 #include "../common/OutputFile.h"
 #include "../common/Summary.h"
 
@@ -26,10 +27,8 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tandem/Import/OnnxImport.h"
-#include "tandem/Registration/ModuleAlignment.h"
 #include "tandem/Registration/Registration.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -174,8 +173,7 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     llvm::errs() << "(reading MLIR from standard input; fusion-opt --help "
                     "says what else there is)\n";
   std::string error;
-  std::unique_ptr<llvm::MemoryBuffer> contents =
-      openInputFile(input, moduleAlignment, &error);
+  std::unique_ptr<llvm::MemoryBuffer> contents = openModuleFile(input, error);
   if (!contents)
     return fail(error);
   bool isMlir = input.ends_with(".mlir") || input.ends_with(".mlirbc");

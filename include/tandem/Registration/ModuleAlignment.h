@@ -9,7 +9,11 @@
 #ifndef TANDEM_REGISTRATION_MODULEALIGNMENT_H
 #define TANDEM_REGISTRATION_MODULEALIGNMENT_H
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Alignment.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <memory>
 
 namespace mlir::tandem {
 
@@ -19,6 +23,23 @@ namespace mlir::tandem {
 /// is aligned to 16 unless told otherwise, so that it would be left to chance
 /// whether a module reads back. A page is what mapped files have.
 inline constexpr llvm::Align moduleAlignment = llvm::Align::Constant<4096>();
+
+inline std::unique_ptr<llvm::MemoryBuffer> copyModule(llvm::StringRef contents,
+                                                      const llvm::Twine &name) {
+  auto copy = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
+      contents.size(), name, moduleAlignment);
+  llvm::copy(contents, copy->getBufferStart());
+  return copy;
+}
+
+/// For what was opened with that alignment: LLVM doesn't heed it for standard
+/// input, pipes and other streams.
+inline std::unique_ptr<llvm::MemoryBuffer>
+alignModule(std::unique_ptr<llvm::MemoryBuffer> buffer) {
+  if (!buffer || llvm::isAddrAligned(moduleAlignment, buffer->getBufferStart()))
+    return buffer;
+  return copyModule(buffer->getBuffer(), buffer->getBufferIdentifier());
+}
 
 } // namespace mlir::tandem
 

@@ -123,6 +123,7 @@ private:
   std::optional<Miss> check(Chain &chain);
   std::optional<Miss> checkTypes(Chain &chain);
   std::optional<Miss> checkResidual(Chain &chain);
+  std::optional<Miss> refineType(Chain &chain);
 
   AllReduceOpInterface allReduce;
   Block *block;
@@ -408,6 +409,50 @@ std::optional<Miss> Matcher::checkResidual(Chain &chain) {
   return std::nullopt;
 }
 
+/// Adds to the chain's type what the results of its ops are declared with: all
+/// have the rows' shape once the residual has it. What only a declaration knows
+/// is checked when it runs, and before the fused op has written it.
+std::optional<Miss> Matcher::refineType(Chain &chain) {
+  SmallVector<int64_t> shape(chain.type.getShape());
+  auto refine = [&](Operation *op) -> std::optional<Miss> {
+    auto declared = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!declared || declared.getRank() != chain.type.getRank())
+      return std::nullopt;
+    for (auto [ours, theirs] : llvm::zip_equal(shape, declared.getShape())) {
+      if (ShapedType::isDynamic(theirs) || ours == theirs)
+        continue;
+      if (!ShapedType::isDynamic(ours))
+        return Miss{MissReason::ResidualShape,
+                    toString(declared) + " is declared where the rows are " +
+                        toString(chain.type.clone(shape)),
+                    op};
+      ours = theirs;
+      chain.declares = op;
+    }
+    return std::nullopt;
+  };
+  ArrayRef<Operation *> ops = chain.interior;
+  if (!chain.viewsBefore.empty())
+    ops = ops.drop_front(llvm::find(ops, chain.viewsBefore.back()) -
+                         ops.begin() + 1);
+  for (Operation *op : ops) {
+    if (llvm::is_contained(chain.viewsAfter, op))
+      break;
+    if (std::optional<Miss> miss = refine(op))
+      return miss;
+  }
+  if (chain.viewsAfter.empty())
+    if (std::optional<Miss> miss = refine(chain.norm))
+      return miss;
+  if (!chain.declares)
+    return std::nullopt;
+  chain.type = cast<RankedTensorType>(chain.type.clone(shape));
+  chain.staticTokens = getStaticTokenCount(shape);
+  if (chain.staticTokens == 0)
+    return Miss{MissReason::ZeroTokens, {}, chain.declares};
+  return std::nullopt;
+}
+
 /// Finds which of the chain's values others need, and which of its ops stay
 /// alive for others. What others need must be a result of the fused op: the
 /// sum, or the new residual.
@@ -556,6 +601,8 @@ std::optional<Miss> Matcher::check(Chain &chain) {
       chain.getAdd()->getOperand(0) == chain.getAdd()->getOperand(1))
     return Miss{MissReason::ResidualDependsOnSum, {}, chain.getAdd()};
   if (std::optional<Miss> miss = checkResidual(chain))
+    return miss;
+  if (std::optional<Miss> miss = refineType(chain))
     return miss;
   return updatePlace(chain);
 }

@@ -45,6 +45,9 @@ struct Chain {
   /// The type of the sum, of the residual add's result, and of the norm up to
   /// the views after.
   RankedTensorType type;
+  /// The op whose declared result says more of `type` than the rows' own; null
+  /// if none does.
+  Operation *declares = nullptr;
   int64_t hidden = 0;
   /// The token count where it is static.
   std::optional<int64_t> staticTokens;

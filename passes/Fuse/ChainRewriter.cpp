@@ -160,8 +160,12 @@ static Value asRow(OpBuilder &builder, Location loc, Value value) {
 }
 
 SmallVector<Value, 3> ChainRewriter::buildFused(Value input) {
-  // The chain's type may say more than the input's.
-  input = castTo(input, chain.type);
+  // The chain's type may say more than the input's. Lowered, that is checked in
+  // the name of who says it.
+  if (input.getType() != chain.type)
+    input = tensor::CastOp::create(
+        rewriter, chain.declares ? chain.declares->getLoc() : loc, chain.type,
+        input);
   Value residual, bias, preGamma;
   if (chain.residual)
     residual = castTo(chain.residual->get(), chain.type);

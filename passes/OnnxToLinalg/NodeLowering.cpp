@@ -15,6 +15,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "tandem/Dialect/Tandem.h"
+#include "tandem/Passes/FusionReport.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -154,7 +155,8 @@ Value mlir::tandem::convertScalar(OpBuilder &b, Location loc, Value value,
 NodeLowering::NodeLowering(OnnxNode node, const BroadcastFacts &facts,
                            ExternalDataReader &externalData)
     : node(node), builder(node.getOperation()),
-      loc(node.getOperation()->getLoc()), facts(facts),
+      loc(node.getOperation()->getLoc()),
+      previous(node.getOperation()->getPrevNode()), facts(facts),
       externalData(externalData) {}
 
 LogicalResult NodeLowering::error(const Twine &message) const {
@@ -407,6 +409,51 @@ LogicalResult NodeLowering::checkEqual(OpFoldResult a, OpFoldResult b,
                               asValue(a), asValue(b)),
         message);
   return success();
+}
+
+LogicalResult NodeLowering::checkSize(Value tensor, int64_t dim, int64_t size,
+                                      const Twine &message) {
+  OpFoldResult found = resolveSize(tensor, dim);
+  auto value = found ? dyn_cast<Value>(found) : tensor;
+  Operation *after = value ? value.getDefiningOp() : nullptr;
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.getInsertionBlock();
+  if (!after || after->getBlock() != block ||
+      (previous && !previous->isBeforeInBlock(after)))
+    after = previous;
+  if (after)
+    builder.setInsertionPointAfter(after);
+  else
+    builder.setInsertionPointToStart(block);
+  if (!found)
+    found = tensor::DimOp::create(builder, loc, tensor, dim).getResult();
+  return checkEqual(found, builder.getIndexAttr(size), message);
+}
+
+void mlir::tandem::checkCast(tensor::CastOp cast) {
+  auto from = dyn_cast<RankedTensorType>(cast.getSource().getType());
+  auto to = dyn_cast<RankedTensorType>(cast.getType());
+  if (!from || !to)
+    return;
+  OpBuilder builder(cast);
+  Location loc = cast.getLoc();
+  for (int64_t i = 0; i < to.getRank(); ++i) {
+    if (!from.isDynamicDim(i) || to.isDynamicDim(i))
+      continue;
+    Value source = cast.getSource();
+    OpFoldResult size = resolveSize(source, i);
+    if (!size)
+      size = tensor::DimOp::create(builder, loc, source, i).getResult();
+    if (getConstantIntValue(size) == to.getDimSize(i))
+      continue;
+    Value isEqual = arith::CmpIOp::create(
+        builder, loc, arith::CmpIPredicate::eq,
+        getValueOrCreateConstantIndexOp(builder, loc, size),
+        arith::ConstantIndexOp::create(builder, loc, to.getDimSize(i)));
+    cf::AssertOp::create(builder, loc, isEqual,
+                         getLocationText(loc) +
+                             " has an output of another size than declared");
+  }
 }
 
 Value NodeLowering::extractInt(Value tensor, int64_t index) {

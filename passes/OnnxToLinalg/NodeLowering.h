@@ -11,6 +11,7 @@
 
 #include "ExternalData.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "tandem/OnnxOps/OnnxOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -90,6 +91,10 @@ public:
   /// The same for two sizes to be equal; an error now if they never are.
   LogicalResult checkEqual(OpFoldResult a, OpFoldResult b,
                            const Twine &message);
+  /// The same for a size of `tensor`, which the node made; as soon as the size
+  /// is known, so before the tensor is written.
+  LogicalResult checkSize(Value tensor, int64_t dim, int64_t size,
+                          const Twine &message);
 
   /// Element `index` of a rank-0 or rank-1 integer tensor, as i64.
   Value extractInt(Value tensor, int64_t index);
@@ -126,6 +131,8 @@ public:
   }
 
 private:
+  /// The op before the node, or null; what follows it is the node's.
+  Operation *const previous;
   const BroadcastFacts &facts;
   ExternalDataReader &externalData;
 };
@@ -137,6 +144,10 @@ Type getComputeType(Type elementType);
 bool isSupportedElementType(Type elementType);
 /// Converts a scalar as ONNX's Cast does; floats are rounded to nearest even.
 Value convertScalar(OpBuilder &builder, Location loc, Value value, Type type);
+
+/// Makes the program end with an error where a cast adds a static size to a
+/// type and the tensor has another size.
+void checkCast(tensor::CastOp cast);
 
 using Results = SmallVector<Value, 2>;
 /// Lowers one node and appends its results; on failure one error was reported.

@@ -137,10 +137,9 @@ static FailureOr<Value> castToDeclared(NodeLowering &lowering, Value value,
   }
   for (int64_t i = 0; i < type.getRank(); ++i)
     if (!declared.isDynamicDim(i) &&
-        failed(lowering.checkEqual(
-            lowering.getSize(value, i),
-            lowering.builder.getIndexAttr(declared.getDimSize(i)),
-            "has an output of another size than declared")))
+        failed(
+            lowering.checkSize(value, i, declared.getDimSize(i),
+                               "has an output of another size than declared")))
       return failure();
   return Value(
       tensor::CastOp::create(lowering.builder, lowering.loc, declared, value));
@@ -219,10 +218,14 @@ struct OnnxToLinalg : tandem::impl::TandemOnnxToLinalgBase<OnnxToLinalg> {
           facts[node.getOperation()] =
               getBroadcastFacts(node.getOperation(), shapes);
     }
+    SmallVector<tensor::CastOp> casts;
+    module.walk([&](tensor::CastOp cast) { casts.push_back(cast); });
     ExternalDataReader reader(externalDataDir);
     for (OnnxNode node : nodes)
       if (failed(lowerNode(node, facts, reader)))
         return signalPassFailure();
+    for (tensor::CastOp cast : casts)
+      checkCast(cast);
     for (Operation *op : absent)
       if (op->use_empty())
         op->erase();

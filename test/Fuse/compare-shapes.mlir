@@ -95,8 +95,8 @@ func.func @compared(%x: tensor<?x3x?x8xf32> {onnx.dim_params = "0:a,2:b"}, %r: t
 // Add's result has it.
 // CHECK-LABEL: func.func @static_and_dynamic(
 // CHECK: arith.cmpi eq
-// CHECK: tensor.cast %{{.*}} : tensor<4x8xf32> to tensor<?x8xf32>
-// CHECK: tandem.fused_all_reduce_norm
+// CHECK: tensor.cast %{{.*}} : tensor<?x8xf32> to tensor<4x8xf32>
+// CHECK: tandem.fused_all_reduce_norm {{.*}} : tensor<4x8xf32> -> tensor<4x8xf32>
 func.func @static_and_dynamic(%x: tensor<?x8xf32>, %r: tensor<4x8xf32>, %g: tensor<8xf32>) -> tensor<4x8xf32> {
   %s = "onnx.Custom"(%x) {domain_name = "com.microsoft", function_name = "AllReduce"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %a = "onnx.Add"(%s, %r) : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>

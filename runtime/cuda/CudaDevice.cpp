@@ -449,8 +449,10 @@ Error CudaGroup::takeNccl(const CudaTerms &terms, Deadline deadline,
     }
     place.taken = true;
   }
-  Error error = NcclComm::create(api, terms.ncclId, comm->rank, comm->world,
-                                 deadline, nccl);
+  Error error = caught([&] {
+    return NcclComm::create(api, terms.ncclId, comm->rank, comm->world,
+                            deadline, nccl);
+  });
   std::lock_guard<std::mutex> guard(mutex);
   place.comm = nccl;
   if (error)

@@ -200,12 +200,12 @@ Error NcclComm::callEverySize(void *buffer, uint64_t bytes,
   return Error();
 }
 
-Error NcclComm::lookForErrors() const {
+Error NcclComm::lookForErrors(const char *action) const {
   NcclApi::Comm mine = comm.load();
   int state = ncclCodeSuccess;
   if (!mine || api->commGetAsyncError(mine, &state) != ncclCodeSuccess)
     return Error();
-  return api->failure(state, mine, "NCCL");
+  return api->failure(state, mine, action);
 }
 
 /// NCCL connects ranks when a size first needs it: it allocates then, and waits
@@ -243,7 +243,7 @@ Error NcclComm::connect(Deadline deadline) {
                         "launching a graph of NCCL's calls");
   if (!error)
     error = stream.wait(deadline, "connecting NCCL's ranks",
-                        [this] { return lookForErrors(); });
+                        [this] { return lookForErrors("connecting"); });
   if (calls)
     (void)cudaGraphExecDestroy(calls);
   if (graph)
@@ -357,7 +357,7 @@ Error NcclComm::watch(int64_t timeoutMs) {
   NcclApi::Comm mine = comm.load();
   if (!mine || aborted())
     return Error();
-  if (Error e = lookForErrors())
+  if (Error e = lookForErrors("a call through NCCL"))
     return e;
   uint64_t at = seen.load(std::memory_order_relaxed);
   const uint64_t end = marked.load(std::memory_order_acquire);

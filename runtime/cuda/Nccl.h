@@ -95,8 +95,8 @@ public:
   /// call that isn't done `timeoutMs` (0: any time) after the one before it
   /// was. For one thread, the watchdog.
   Error watch(int64_t timeoutMs);
-  /// An error that NCCL found on its own. Any thread.
-  Error lookForErrors() const;
+  /// An error that NCCL found on its own during `action`. Any thread.
+  Error lookForErrors(const char *action) const;
   /// Ends whatever runs, so that streams go on; every later call fails. Any
   /// thread.
   void abort();

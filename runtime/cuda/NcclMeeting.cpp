@@ -87,7 +87,7 @@ Error NcclRemote::gather(const void *mine, size_t bytes, std::string &all,
   char *shown = gathered + total;
   all.resize(total);
   const char *const action = "agreeing through NCCL";
-  auto look = [this] { return nccl->lookForErrors(); };
+  auto look = [&] { return nccl->lookForErrors(action); };
   Error error = stream.copy(shown, mine, bytes, cudaMemcpyHostToDevice);
   if (!error)
     error = nccl->allGather(shown, gathered, bytes, stream.get());

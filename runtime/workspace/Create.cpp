@@ -286,7 +286,8 @@ struct Creation {
   int32_t refusal = TANDEM_STATUS_OK;
 
   Error vote(const Vote &mine);
-  Error exchange(WorkspaceMaker &maker, Offers &offers, bool &again);
+  Error exchange(std::unique_ptr<WorkspaceMaker> &maker, Offers &offers,
+                 bool &again);
   Error commit(const Error &built, uint64_t result, int step, bool last,
                uint64_t &sequence, bool &again);
 };
@@ -302,7 +303,9 @@ Error Creation::vote(const Vote &mine) {
       [&](std::vector<Communicator::Said> &votes, std::string &word,
           std::vector<int> &) -> Error {
         Terms decided;
-        if (Error e = decide(votes, device, desc, decided, refusal, required))
+        if (Error e = caught([&] {
+              return decide(votes, device, desc, decided, refusal, required);
+            }))
           return e;
         if (required && !decided.fused)
           return refuse(refusal, decided);
@@ -315,11 +318,16 @@ Error Creation::vote(const Vote &mine) {
   return error;
 }
 
-/// Shows everybody what everybody has. `again`: with other terms.
-Error Creation::exchange(WorkspaceMaker &maker, Offers &offers, bool &again) {
+/// Makes the maker, and shows everybody what everybody has. `again`: with other
+/// terms.
+Error Creation::exchange(std::unique_ptr<WorkspaceMaker> &maker, Offers &offers,
+                         bool &again) {
   std::string body;
   std::vector<UniqueFd> fds;
-  Error offered = caught([&] { return maker.offer(body, fds); });
+  Error offered = caught([&] {
+    maker = device.begin(terms, desc);
+    return maker->offer(body, fds);
+  });
   offered.clearRest();
   if (offered)
     body.clear();
@@ -428,10 +436,10 @@ Error tandem::createWorkspace(const std::shared_ptr<Communicator> &comm,
   // All build what was decided, and all must have; else all try again with
   // less, as often as there is something to do without.
   for (;;) {
-    std::unique_ptr<WorkspaceMaker> maker = device->begin(creation.terms, desc);
+    std::unique_ptr<WorkspaceMaker> maker;
     Offers offers;
     bool again = false;
-    if (Error e = creation.exchange(*maker, offers, again))
+    if (Error e = creation.exchange(maker, offers, again))
       return e;
     for (int step = 0; !again && step < maker->numSteps(); ++step) {
       Agreement &agreed = made->agreed;

@@ -52,6 +52,10 @@ static ElementsAttr getElements(NodeLowering &lowering, Attribute value) {
           "is external data of a type that can't be computed with");
       return nullptr;
     }
+    // What other nodes were lowered by must be what this one gives.
+    if (ElementsAttr known = getExternalElements(lowering.node.getOperation());
+        known && known.getType() == declared)
+      return getElements(lowering, known);
     std::optional<uint64_t> size = getStoredBytes(declared);
     if (!size || (external.getLength() >= 0 &&
                   static_cast<uint64_t>(external.getLength()) != *size)) {

@@ -230,6 +230,8 @@ void GraphImporter::importInitializers(Scope &scope, const GraphProto &graph,
     attributes.emplace_back(initializerName, unit);
     attributes.emplace_back(outputsName, builder.getArrayAttr({name}));
     attributes.emplace_back(valueName, value);
+    if (Attribute elements = reader.readSmallExternal(tensor, info))
+      attributes.emplace_back(elementsName, elements);
     Location location = NameLoc::get(name, scope.callLocation);
     slot->value =
         createOp(scope, location, constantOp, info.type, {}, attributes)
@@ -281,6 +283,8 @@ bool GraphImporter::importConstant(NodeState &node, Attributes &attributes) {
       return refuse(error);
     info = infoOf(proto.t());
     rememberElements(info, proto.t(), tensorInfo);
+    if (Attribute elements = reader.readSmallExternal(proto.t(), tensorInfo))
+      attributes.emplace_back(elementsName, elements);
   } else if (name == "value_int") {
     if (!expect(AttributeProto::INT))
       return false;

@@ -12,6 +12,7 @@
 
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/OnnxOps/CallBody.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -46,6 +47,7 @@ GraphImporter::GraphImporter(const ModelFile &file, StringRef fileName,
       domainNameName(builder.getStringAttr("domain_name")),
       regionsName(builder.getStringAttr("tandem.regions")),
       bodiesName(builder.getStringAttr("tandem.bodies")),
+      elementsName(builder.getStringAttr(externalElementsAttrName)),
       formName(builder.getStringAttr("tandem.form")),
       kindsName(builder.getStringAttr("tandem.kinds")),
       overloadName(builder.getStringAttr("tandem.overload")),

@@ -422,8 +422,8 @@ private:
   /// Names of attributes, looked up once.
   StringAttr outputsName, dimParamsName, nodeNameName, valueName,
       initializerName, functionNameName, domainNameName, regionsName,
-      bodiesName, formName, kindsName, overloadName, callName, extraName,
-      orderName, sparseName;
+      bodiesName, elementsName, formName, kindsName, overloadName, callName,
+      extraName, orderName, sparseName;
   OperationName constantOp, noValueOp, yieldOp;
   UnitAttr unit;
   Type noneType, signedInt64;

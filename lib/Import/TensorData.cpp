@@ -9,6 +9,7 @@
 #include "TensorData.h"
 
 #include "tandem/Dialect/Tandem.h"
+#include "tandem/OnnxOps/OnnxOps.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -332,6 +333,22 @@ Attribute TensorReader::denseFromStorage(const TensorInfo &info,
 static bool isSplat(ArrayRef<char> bytes, size_t width) {
   return bytes.size() > width && std::memcmp(bytes.data(), bytes.data() + width,
                                              bytes.size() - width) == 0;
+}
+
+Attribute TensorReader::readSmallExternal(const TensorProto &tensor,
+                                          const TensorInfo &info) const {
+  if (tensor.data_location() != TensorProto::EXTERNAL ||
+      info.numElements == 0 || info.numElements > maxSmallElements ||
+      !info.type.getElementType().isIntOrFloat() ||
+      dataTypeBits(tensor.data_type()) < 8)
+    return {};
+  ExternalRef ref;
+  std::string error;
+  SmallVector<char, 64> bytes;
+  if (!parseExternalRef(tensor, ref, error) ||
+      !external.read(ref, info.numBytes, bytes, error))
+    return {};
+  return denseFromStorage(info, tensor.data_type(), bytes);
 }
 
 Attribute TensorReader::toAttribute(const TensorProto &tensor,

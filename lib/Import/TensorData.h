@@ -72,6 +72,12 @@ public:
                         StringRef resourceName, TensorInfo &info,
                         std::string &error) const;
 
+  /// What the external `tensor`, which has passed `check`, holds, as dense
+  /// elements. Null where it is not small enough to be a number or a few that
+  /// say what the graph means, or where the file can't be read.
+  Attribute readSmallExternal(const ::tandem_onnx::TensorProto &tensor,
+                              const TensorInfo &info) const;
+
   /// The elements of an integer or boolean tensor that has passed `check`,
   /// reading external data where it must.
   bool readIntegers(const ::tandem_onnx::TensorProto &tensor,

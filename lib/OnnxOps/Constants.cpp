@@ -151,6 +151,23 @@ static bool isReshapeLike(OnnxNode node) {
          node.is("Identity");
 }
 
+/// Whether a Constant's `value` says where its elements are, not what. By its
+/// name, as this library knows no dialect.
+static bool isExternal(Attribute value) {
+  return value && value.getAbstractAttribute().getName() == "tandem.external";
+}
+
+ElementsAttr mlir::tandem::getExternalElements(Operation *op) {
+  OnnxNode node(op);
+  if (!node.is("Constant") || op->getNumResults() != 1 ||
+      !isExternal(node.getAttr("value")))
+    return {};
+  auto elements = op->getAttrOfType<ElementsAttr>(externalElementsAttrName);
+  return elements && elements.getType() == op->getResult(0).getType()
+             ? elements
+             : ElementsAttr();
+}
+
 /// No exporter stacks more ops than this on a constant; a limit bounds the
 /// recursion.
 static constexpr unsigned kMaxDepth = 8;
@@ -170,6 +187,8 @@ static std::optional<SmallConstant> evaluate(Value value, int64_t maxElements,
     return readAttr(attr, value.getType(), maxElements);
   }
   if (node.is("Constant")) {
+    if (ElementsAttr elements = getExternalElements(def))
+      return readElements(elements, maxElements);
     for (StringRef name :
          {"value", "value_float", "value_int", "value_floats", "value_ints"})
       if (Attribute attr = node.getAttr(name))
@@ -194,6 +213,26 @@ static std::optional<SmallConstant> evaluate(Value value, int64_t maxElements,
 std::optional<SmallConstant>
 mlir::tandem::getSmallConstant(Value value, int64_t maxElements) {
   return evaluate(value, maxElements, /*depth=*/0);
+}
+
+bool mlir::tandem::isUnreadConstant(Value value, int64_t maxElements) {
+  for (unsigned depth = 0; depth <= kMaxDepth; ++depth) {
+    OnnxNode node(value ? value.getDefiningOp() : nullptr);
+    if (!node)
+      return false;
+    Operation *op = node.getOperation();
+    if (node.is("Constant")) {
+      RankedTensorType type = getRankedTensorType(value);
+      return isExternal(node.getAttr("value")) && !getExternalElements(op) &&
+             type && type.hasStaticShape() &&
+             type.getNumElements() <= maxElements;
+    }
+    if (op->getNumOperands() == 0 ||
+        (!node.is("Cast") && !node.is("CastLike") && !isReshapeLike(node)))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
 }
 
 std::optional<double> mlir::tandem::getConstantScalar(Value value) {

@@ -26,7 +26,8 @@ static std::optional<uint64_t> getStoredBytes(RankedTensorType type) {
   return bytes;
 }
 
-/// Elements over `bytes`, which are copied.
+/// Elements over `bytes`, which are copied. A scalar must not be a resource:
+/// memref.global of rank 0 can't be lowered then.
 static ElementsAttr makeElements(RankedTensorType type, ArrayRef<char> bytes,
                                  StringRef name) {
   if (type.getElementType().isInteger(1)) {
@@ -35,6 +36,8 @@ static ElementsAttr makeElements(RankedTensorType type, ArrayRef<char> bytes,
       values.push_back(byte != 0);
     return DenseElementsAttr::get(type, values);
   }
+  if (type.getRank() == 0)
+    return DenseElementsAttr::getFromRawBuffer(type, bytes);
   return DenseResourceElementsAttr::get(
       type, name, HeapAsmResourceBlob::allocateAndCopyWithAlign(bytes, 64));
 }
@@ -49,6 +52,10 @@ static ElementsAttr getElements(NodeLowering &lowering, Attribute value) {
           "is external data of a type that can't be computed with");
       return nullptr;
     }
+    // What other nodes were lowered by must be what this one gives.
+    if (ElementsAttr known = getExternalElements(lowering.node.getOperation());
+        known && known.getType() == declared)
+      return getElements(lowering, known);
     std::optional<uint64_t> size = getStoredBytes(declared);
     if (!size || (external.getLength() >= 0 &&
                   static_cast<uint64_t>(external.getLength()) != *size)) {
@@ -84,7 +91,7 @@ static ElementsAttr getElements(NodeLowering &lowering, Attribute value) {
     return nullptr;
   }
   // Booleans in resources are bytes, which other passes wouldn't know.
-  if (type.getElementType().isInteger(1))
+  if (type.getElementType().isInteger(1) || type.getRank() == 0)
     return makeElements(type, blob->getData(), "");
   return elements;
 }

@@ -16,8 +16,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
@@ -151,6 +153,54 @@ struct ExpandArithmetic
 };
 } // namespace
 
+namespace {
+/// Writes scalars in resources out: MLIR asks a memref.global of rank 0 for its
+/// element in a way that resources don't have.
+struct InlineScalars
+    : public PassWrapper<InlineScalars, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InlineScalars)
+
+  StringRef getArgument() const override { return "tandem-inline-scalars"; }
+  StringRef getDescription() const override {
+    return "write constants of rank 0 that are in resources out";
+  }
+  void runOnOperation() override {
+    getOperation().walk([&](Operation *op) {
+      auto constant = dyn_cast<arith::ConstantOp>(op);
+      auto global = dyn_cast<memref::GlobalOp>(op);
+      auto value = dyn_cast_or_null<DenseResourceElementsAttr>(
+          constant ? constant.getValue()
+          : global ? global.getInitialValue().value_or(Attribute())
+                   : Attribute());
+      if (!value || value.getType().getRank() != 0)
+        return;
+      DenseElementsAttr elements = read(value);
+      if (!elements) {
+        op->emitError("holds a scalar in a resource that has no data, or not "
+                      "the size that its type has");
+        return signalPassFailure();
+      }
+      if (constant)
+        constant.setValueAttr(elements);
+      else
+        global.setInitialValueAttr(elements);
+    });
+  }
+  static DenseElementsAttr read(DenseResourceElementsAttr value) {
+    ShapedType type = value.getType();
+    AsmResourceBlob *blob = value.getRawHandle().getBlob();
+    bool isSplat = false;
+    if (!blob ||
+        !DenseElementsAttr::isValidRawBuffer(type, blob->getData(), isSplat))
+      return {};
+    // A byte, of which any bit may be set.
+    if (type.getElementType().isInteger(1))
+      return DenseElementsAttr::get(type, blob->getData().front() != 0);
+    return DenseElementsAttr::getFromRawBuffer(type, blob->getData());
+  }
+};
+} // namespace
+
 /// Tensors to buffers, results in their places.
 static void addBufferization(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSelects>());
@@ -214,6 +264,7 @@ static void addConversion(OpPassManager &pm) {
 void mlir::tandem::buildLowerPipeline(OpPassManager &pm) {
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
+  pm.addPass(std::make_unique<InlineScalars>());
   pm.addNestedPass<func::FuncOp>(std::make_unique<SplitSwitches>());
   pm.addPass(createTandemMaterializeWorkspaces());
   pm.addPass(createTandemDescribe());

@@ -23,6 +23,12 @@ static MismatchInfo getInfo(Mismatch mismatch) {
   switch (mismatch) {
   case Mismatch::NotANorm:
     return {"NotANorm", "nothing about it resembles a norm"};
+  case Mismatch::ConstantNotRead:
+    return {"ConstantNotRead",
+            "its constants (exponent, axes, epsilon) are in external data that "
+            "could not be read when the model was imported",
+            "import the model where its external data is, or with "
+            "--external-data-dir; or write its small constants inline"};
   case Mismatch::SquareExponent:
     return {"SquareExponent", "the exponent is not the constant 2",
             "square by Mul, or by Pow with the constant 2"};

@@ -48,6 +48,11 @@ private:
     why = {reason, blocker};
     return failure();
   }
+  /// The same for a `value` that is not the constant it must be.
+  LogicalResult failConstant(Mismatch reason, Value value, Operation *blocker) {
+    return fail(isUnreadConstant(value) ? Mismatch::ConstantNotRead : reason,
+                blocker);
+  }
   /// Takes an op whose results must stay inside the norm.
   void take(Operation *op) { norm.sources.push_back(op); }
   /// The one user of `current`, past casts that change nothing, which are
@@ -209,7 +214,7 @@ LogicalResult NormChain::matchSquare() {
   if (node.is("Pow")) {
     std::optional<double> exponent = getScalar(rhs);
     if (exponent != 2.0)
-      return fail(Mismatch::SquareExponent, def);
+      return failConstant(Mismatch::SquareExponent, rhs, def);
   } else {
     lookThrough(rhs, lead);
   }
@@ -242,7 +247,7 @@ LogicalResult NormChain::matchMean() {
   if (Value input = mean.getInput(1)) {
     axes = getConstantInts(input);
     if (!axes)
-      return fail(Mismatch::AxesNotConstant, op);
+      return failConstant(Mismatch::AxesNotConstant, input, op);
   } else {
     axes = mean.getInts("axes");
   }
@@ -274,7 +279,7 @@ LogicalResult NormChain::matchEpsilon() {
     return fail(Mismatch::NoEpsilon, op);
   std::optional<double> epsilon = getScalar(other);
   if (!epsilon)
-    return fail(Mismatch::EpsilonNotConstant, op);
+    return failConstant(Mismatch::EpsilonNotConstant, other, op);
   if (!isValidEpsilon(*epsilon))
     return fail(Mismatch::EpsilonInvalid, op);
   norm.epsilon = *epsilon;
@@ -313,7 +318,7 @@ LogicalResult NormChain::matchInverseRoot() {
     return success();
   }
   if (getScalar(op->getOperand(0)) != 1.0)
-    return fail(Mismatch::InputsDiffer, op);
+    return failConstant(Mismatch::InputsDiffer, op->getOperand(0), op);
   current = op->getResult(0);
   return success();
 }

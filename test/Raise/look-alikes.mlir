@@ -24,6 +24,82 @@ func.func @exponent_three(%x: tensor<3x8xf32>, %g: tensor<8xf32>) -> tensor<3x8x
   return %8 : tensor<3x8xf32>
 }
 
+// Constants in a file that was not there at the import.
+// CHECK-LABEL: func.func @exponent_external(
+func.func @exponent_external(%x: tensor<3x8xf32>, %g: tensor<8xf32>) -> tensor<3x8xf32>
+    attributes {why = "ConstantNotRead"} {
+  %0 = "onnx.Constant"() {value = #tandem.external<"w.data", length = 4>} : () -> tensor<f32>
+  %1 = "onnx.Pow"(%x, %0) : (tensor<3x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %2 = "onnx.Constant"() {value = dense<-1> : tensor<1xi64>} : () -> tensor<1xi64>
+  %3 = "onnx.ReduceMean"(%1, %2) {keepdims = 1 : si64} : (tensor<3x8xf32>, tensor<1xi64>) -> tensor<3x1xf32>
+  %4 = "onnx.Constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
+  %5 = "onnx.Identity"(%4) : (tensor<f32>) -> tensor<f32>
+  %6 = "onnx.Add"(%3, %5) : (tensor<3x1xf32>, tensor<f32>) -> tensor<3x1xf32>
+  %7 = "onnx.Sqrt"(%6) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %8 = "onnx.Constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %9 = "onnx.Div"(%8, %7) : (tensor<f32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %10 = "onnx.Mul"(%x, %9) : (tensor<3x8xf32>, tensor<3x1xf32>) -> tensor<3x8xf32>
+  %11 = "onnx.Mul"(%g, %10) : (tensor<8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  return %11 : tensor<3x8xf32>
+}
+
+// The same: the axes.
+// CHECK-LABEL: func.func @axes_external(
+func.func @axes_external(%x: tensor<3x8xf32>, %g: tensor<8xf32>) -> tensor<3x8xf32>
+    attributes {why = "ConstantNotRead"} {
+  %0 = "onnx.Constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %1 = "onnx.Pow"(%x, %0) : (tensor<3x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %2 = "onnx.Constant"() {value = #tandem.external<"w.data", length = 8>} : () -> tensor<1xi64>
+  %3 = "onnx.ReduceMean"(%1, %2) {keepdims = 1 : si64} : (tensor<3x8xf32>, tensor<1xi64>) -> tensor<3x1xf32>
+  %4 = "onnx.Constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
+  %5 = "onnx.Identity"(%4) : (tensor<f32>) -> tensor<f32>
+  %6 = "onnx.Add"(%3, %5) : (tensor<3x1xf32>, tensor<f32>) -> tensor<3x1xf32>
+  %7 = "onnx.Sqrt"(%6) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %8 = "onnx.Constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %9 = "onnx.Div"(%8, %7) : (tensor<f32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %10 = "onnx.Mul"(%x, %9) : (tensor<3x8xf32>, tensor<3x1xf32>) -> tensor<3x8xf32>
+  %11 = "onnx.Mul"(%g, %10) : (tensor<8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  return %11 : tensor<3x8xf32>
+}
+
+// The same: epsilon, behind an Identity.
+// CHECK-LABEL: func.func @epsilon_external(
+func.func @epsilon_external(%x: tensor<3x8xf32>, %g: tensor<8xf32>) -> tensor<3x8xf32>
+    attributes {why = "ConstantNotRead"} {
+  %0 = "onnx.Constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %1 = "onnx.Pow"(%x, %0) : (tensor<3x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %2 = "onnx.Constant"() {value = dense<-1> : tensor<1xi64>} : () -> tensor<1xi64>
+  %3 = "onnx.ReduceMean"(%1, %2) {keepdims = 1 : si64} : (tensor<3x8xf32>, tensor<1xi64>) -> tensor<3x1xf32>
+  %4 = "onnx.Constant"() {value = #tandem.external<"w.data", length = 4>} : () -> tensor<f32>
+  %5 = "onnx.Identity"(%4) : (tensor<f32>) -> tensor<f32>
+  %6 = "onnx.Add"(%3, %5) : (tensor<3x1xf32>, tensor<f32>) -> tensor<3x1xf32>
+  %7 = "onnx.Sqrt"(%6) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %8 = "onnx.Constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %9 = "onnx.Div"(%8, %7) : (tensor<f32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %10 = "onnx.Mul"(%x, %9) : (tensor<3x8xf32>, tensor<3x1xf32>) -> tensor<3x8xf32>
+  %11 = "onnx.Mul"(%g, %10) : (tensor<8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  return %11 : tensor<3x8xf32>
+}
+
+// The same: the numerator.
+// CHECK-LABEL: func.func @numerator_external(
+func.func @numerator_external(%x: tensor<3x8xf32>, %g: tensor<8xf32>) -> tensor<3x8xf32>
+    attributes {why = "ConstantNotRead"} {
+  %0 = "onnx.Constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %1 = "onnx.Pow"(%x, %0) : (tensor<3x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %2 = "onnx.Constant"() {value = dense<-1> : tensor<1xi64>} : () -> tensor<1xi64>
+  %3 = "onnx.ReduceMean"(%1, %2) {keepdims = 1 : si64} : (tensor<3x8xf32>, tensor<1xi64>) -> tensor<3x1xf32>
+  %4 = "onnx.Constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
+  %5 = "onnx.Identity"(%4) : (tensor<f32>) -> tensor<f32>
+  %6 = "onnx.Add"(%3, %5) : (tensor<3x1xf32>, tensor<f32>) -> tensor<3x1xf32>
+  %7 = "onnx.Sqrt"(%6) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %8 = "onnx.Constant"() {value = #tandem.external<"w.data", length = 4>} : () -> tensor<f32>
+  %9 = "onnx.Div"(%8, %7) : (tensor<f32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %10 = "onnx.Mul"(%x, %9) : (tensor<3x8xf32>, tensor<3x1xf32>) -> tensor<3x8xf32>
+  %11 = "onnx.Mul"(%g, %10) : (tensor<8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  return %11 : tensor<3x8xf32>
+}
+
 // The exponent is an input of the model.
 // CHECK-LABEL: func.func @exponent_input(
 func.func @exponent_input(%x: tensor<3x8xf32>, %g: tensor<8xf32>, %p: tensor<f32>) -> tensor<3x8xf32>

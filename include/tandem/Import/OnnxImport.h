@@ -53,8 +53,9 @@ void registerOnnxImportDialects(DialectRegistry &registry);
 /// run are reported, and null is returned then.
 ///
 /// The file stays mapped as long as the context lives, because large constants
-/// refer to it, so it must not be changed in that time. External data files are
-/// not opened, except where a shape depends on their values.
+/// refer to it, so it must not be changed in that time. External data files
+/// need not be there, except where a shape depends on their values; of those
+/// that are, constants of a few elements are read.
 OwningOpRef<ModuleOp> importOnnxFile(StringRef path, MLIRContext *context,
                                      const OnnxImportOptions &options = {});
 

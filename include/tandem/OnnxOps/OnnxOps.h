@@ -120,8 +120,8 @@ Value lookThroughNoopCasts(Value value);
 /// What a constant value holds, for constants of few elements: scalars and
 /// short lists. Reads ONNX Constants in all forms (value, value_float,
 /// value_ints, ...), `arith.constant` and other constant-like ops, torch
-/// literals, elements inline or as a resource; and through Cast, Identity,
-/// Reshape, Squeeze and Unsqueeze of such.
+/// literals, elements inline, as a resource, or external as the importer read
+/// them; and through Cast, Identity, Reshape, Squeeze and Unsqueeze of such.
 struct SmallConstant {
   /// Null where the constant's type is not a ranked tensor.
   RankedTensorType type;
@@ -132,10 +132,25 @@ struct SmallConstant {
   size_t size() const { return floats.empty() ? ints.size() : floats.size(); }
 };
 
+/// How many elements a small constant has at most.
+inline constexpr int64_t maxSmallElements = 8;
+
+/// What a small Constant in external data holds, beside the `value` that says
+/// where it is: no more than the importer found there, so it may be missing.
+inline constexpr StringLiteral externalElementsAttrName("tandem.elements");
+
 /// Returns std::nullopt where `value` is no constant, can't be read without
 /// loading a file, or has more than `maxElements` elements.
-std::optional<SmallConstant> getSmallConstant(Value value,
-                                              int64_t maxElements = 8);
+std::optional<SmallConstant>
+getSmallConstant(Value value, int64_t maxElements = maxSmallElements);
+
+/// Whether `value` is a constant of at most `maxElements` elements that can't
+/// be read because it is in external data that the importer did not find.
+bool isUnreadConstant(Value value, int64_t maxElements = maxSmallElements);
+
+/// What the importer read of the external data that the Constant `op` has as
+/// its value; null where it did not.
+ElementsAttr getExternalElements(Operation *op);
 
 /// The element of a constant with exactly one element (of any rank), exactly
 /// converted to f64; std::nullopt for all else.

@@ -29,6 +29,7 @@ class ShapeAnalysis;
 enum class Mismatch {
   // Of a norm.
   NotANorm,           ///< nothing about it resembles a norm
+  ConstantNotRead,    ///< a constant is in external data that was not there
   SquareExponent,     ///< the exponent is not the constant 2
   NotAMean,           ///< squares are reduced, but not by a mean
   AxesNotConstant,    ///< the axes of the mean are computed

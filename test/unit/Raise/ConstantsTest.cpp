@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Dialect/Tandem.h"
 #include "tandem/OnnxDialect/OnnxDialect.h"
 #include "tandem/OnnxOps/OnnxOps.h"
 
@@ -23,7 +24,8 @@ namespace {
 class Constants : public ::testing::Test {
 protected:
   Constants() {
-    context.loadDialect<arith::ArithDialect, func::FuncDialect, OnnxDialect>();
+    context.loadDialect<arith::ArithDialect, func::FuncDialect, OnnxDialect,
+                        TandemDialect>();
     context.allowUnregisteredDialects();
   }
 
@@ -104,6 +106,30 @@ TEST_F(Constants, EpsilonIsExact) {
   EXPECT_EQ(getConstantScalar(
                 constant("tensor<f64>", "value = dense<1.0e-5> : tensor<f64>")),
             1e-5);
+}
+
+TEST_F(Constants, External) {
+  auto external = [&](const char *ty, const std::string &more) {
+    return constant(ty, R"(value = #tandem.external<"w", length = 4>)" + more);
+  };
+  const char *read = ", tandem.elements = dense<2.0> : tensor<f32>";
+  EXPECT_EQ(getConstantScalar(external("tensor<f32>", read)), 2.0);
+  EXPECT_FALSE(isUnreadConstant(external("tensor<f32>", read)));
+  EXPECT_EQ(getConstantScalar(external("tensor<f32>", "")), std::nullopt);
+  EXPECT_TRUE(isUnreadConstant(external("tensor<f32>", "")));
+  // Not what the Constant's own type says.
+  EXPECT_EQ(getConstantScalar(external("tensor<f64>", read)), std::nullopt);
+  EXPECT_TRUE(isUnreadConstant(external("tensor<f64>", read)));
+  // Weights; and constants that are not external.
+  EXPECT_FALSE(isUnreadConstant(external("tensor<9xf32>", "")));
+  EXPECT_FALSE(isUnreadConstant(external("tensor<?xf32>", "")));
+  EXPECT_FALSE(isUnreadConstant(
+      constant("tensor<f32>", "value = dense<2.0> : tensor<f32>")));
+  // Beside a value that is given, the note says nothing.
+  EXPECT_EQ(getConstantScalar(constant(
+                "tensor<f32>", "value = dense<3.0> : tensor<f32>, "
+                               "tandem.elements = dense<2.0> : tensor<f32>")),
+            3.0);
 }
 
 TEST_F(Constants, Resources) {

@@ -22,9 +22,8 @@ std::string mlir::tandem::makePrintable(StringRef text, bool keepsLines) {
   };
   for (size_t i = 0; i != text.size(); ++i) {
     auto c = static_cast<unsigned char>(text[i]);
-    if (c == '\n' && keepsLines) {
-      result += text[i];
-    } else if (c < 0x20 || c == 0x7f) {
+    bool isKept = c == '\n' && keepsLines;
+    if (!isKept && (c < 0x20 || c == 0x7f)) {
       escape(c);
     } else if (c == 0xc2 && i + 1 != text.size() &&
                static_cast<unsigned char>(text[i + 1]) >= 0x80 &&

@@ -367,8 +367,9 @@ TandemError tandemModuleRunPipeline(TandemModule module, const char *pipeline,
     FailureOr<OpPassManager> parsed = parsePassPipeline(pipeline, os);
     StringRef anchor = succeeded(parsed) ? parsed->getOpAnchorName() : "";
     if (failed(parsed)) {
+      // Behind the first line MLIR shows where in the text, for a terminal.
       emitError(UnknownLoc::get(pm.getContext()))
-          << StringRef(errors).rtrim('\n');
+          << StringRef(errors).split('\n').first;
       return failure();
     }
     if (anchor != ModuleOp::getOperationName() &&

@@ -8,6 +8,8 @@
 
 #include "Stages.h"
 
+#include "tandem/OnnxOps/PrintableText.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
@@ -59,7 +61,18 @@ static StringRef getCType(StringRef type) {
   return "int64_t";
 }
 
-/// "f32 [tokens, 64]", which can't end the comment that it stands in.
+/// `text`, which may hold anything, for a line of a comment.
+static std::string toComment(StringRef text) {
+  std::string result = makePrintable(text);
+  // Compilers warn of the begin of a comment in another.
+  for (size_t i = 1; i < result.size(); ++i)
+    if ((result[i - 1] == '*' && result[i] == '/') ||
+        (result[i - 1] == '/' && result[i] == '*'))
+      result[result[i] == '*' ? i : i - 1] = ' ';
+  return result;
+}
+
+/// "f32 [tokens, 64]".
 static std::string describe(const json::Object &value) {
   std::string text = value.getString("dtype").value_or("?").str();
   const json::Array *shape = value.getArray("shape");
@@ -77,10 +90,7 @@ static std::string describe(const json::Object &value) {
     else
       text += "?";
   }
-  text += "]";
-  for (size_t at = 0; (at = text.find("*/", at)) != std::string::npos;)
-    text[at] = ' ';
-  return text;
+  return text + "]";
 }
 
 static int64_t getRank(const json::Object &value) {
@@ -92,7 +102,7 @@ static void printFunction(const json::Object &function, raw_ostream &os) {
   StringRef name = function.getString("name").value_or("");
   SmallVector<std::string> all, shapes;
   llvm::StringSet<> taken;
-  os << "\n/* " << name;
+  os << "\n/* " << toComment(name);
   auto add = [&](const json::Object &value, StringRef kind, bool isArgument) {
     std::string id =
         toIdentifier(value.getString("name").value_or("value"), taken);
@@ -101,7 +111,7 @@ static void printFunction(const json::Object &function, raw_ostream &os) {
         rank < 0
             ? (getCType(value.getString("dtype").value_or("")) + " " + id).str()
             : "tandem_memref" + std::to_string(rank) + " *" + id;
-    os << "\n     " << kind << " " << id << ": " << describe(value);
+    os << "\n     " << kind << " " << id << ": " << toComment(describe(value));
     if (value.getBoolean("writable").value_or(false))
       os << ", written to";
     all.push_back(text);
@@ -159,7 +169,8 @@ std::string mlir::tandem::compile::makeHeader(StringRef moduleInfo,
   for (char &c : source)
     if (c == '*' || c == '\n' || c == '\\')
       c = '_';
-  os << "/* Made by fusion-translate --compile from " << source << ".\n"
+  os << "/* Made by fusion-translate --compile from " << toComment(source)
+     << ".\n"
      << R"(
    Buffers are contiguous and row-major. Results are written to buffers of the
    caller's, which overlap nothing; ..._result_shapes writes their sizes, one

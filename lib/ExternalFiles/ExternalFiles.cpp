@@ -58,7 +58,9 @@ bool ExternalFiles::isInside(StringRef realPath) {
     if (!llvm::StringRef(realFolder).ends_with("/"))
       realFolder += '/';
   }
-  return realPath.starts_with(realFolder);
+  // The folder itself leads nowhere, and is no regular file.
+  return realPath.starts_with(realFolder) ||
+         realPath == StringRef(realFolder).drop_back();
 }
 
 bool ExternalFiles::check(StringRef location, std::string &error) {

@@ -13,11 +13,11 @@
 
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/OnnxDialect/OnnxDialect.h"
+#include "tandem/OnnxOps/PrintableText.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -104,7 +104,7 @@ static FileLineColLoc findFile(Location location) {
 
 static void printOne(const Diagnostic &diagnostic, llvm::raw_ostream &os) {
   if (FileLineColLoc place = findFile(diagnostic.getLocation())) {
-    os << place.getFilename().getValue() << ':';
+    os << makePrintable(place.getFilename().getValue()) << ':';
     // Line 0 stands for the model as a whole.
     if (place.getLine() != 0)
       os << place.getLine() << ':' << place.getColumn() << ':';
@@ -124,15 +124,7 @@ static void printOne(const Diagnostic &diagnostic, llvm::raw_ostream &os) {
     os << "remark: ";
     break;
   }
-  // Names come from the file, so they may hold anything.
-  for (char c : diagnostic.str()) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      os << "\\x" << llvm::hexdigit(static_cast<unsigned char>(c) >> 4)
-         << llvm::hexdigit(c & 0xf);
-    else
-      os << c;
-  }
-  os << '\n';
+  os << makePrintable(diagnostic.str()) << '\n';
 }
 
 void mlir::tandem::printOnnxDiagnostic(const Diagnostic &diagnostic,

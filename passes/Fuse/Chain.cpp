@@ -217,6 +217,16 @@ void Matcher::exploreAdd(Operation *add, Value value, Stage stage,
   if (!type)
     return;
   OpOperand &other = getOtherOperand(add, value);
+  // Importers give what they know nothing of no tensor type at all. An add
+  // behind the residual's is not the chain's.
+  for (Value read : {other.get(), Value(add->getResult(0))})
+    if (!isa<ShapedType>(read.getType())) {
+      if (stage != Stage::Added)
+        miss(stage, MissReason::RankUnknown, add,
+             read == other.get() ? "the type of what is added is not known"
+                                 : "the type of the add's result is not known");
+      return;
+    }
   for (Value read : {other.get(), Value(add->getResult(0))})
     if (Type elementType = getElementTypeOrSelf(read.getType());
         elementType != type.getElementType())
@@ -310,9 +320,19 @@ static MissReason getAddedReason(AllReduceOpInterface a,
 /// Says why nothing was found behind `value`.
 void Matcher::reportUnfinished(Value value, Stage stage, const Users &users) {
   // First, as in a residual stream the next layer's add reads the value, too.
-  if (std::optional<MatchFailure> failure = explainMissingNorm(value))
+  if (std::optional<MatchFailure> failure = explainMissingNorm(value)) {
+    // No form of the norm would help where the chain itself can't be fused.
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (type && failure->reason == Mismatch::MixedPrecision &&
+        !isSupportedFloat(type.getElementType()))
+      return miss(stage, MissReason::TypeUnsupported, failure->blocker,
+                  toString(type.getElementType()));
+    if (type && failure->reason == Mismatch::GammaShape && type.getRank() > 0 &&
+        ShapedType::isDynamic(type.getShape().back()))
+      return miss(stage, MissReason::HiddenDynamic, failure->blocker);
     return miss(stage, MissReason::NormNotRecognized, failure->blocker,
                 describe(failure->reason).str(), getAdvice(failure->reason));
+  }
   for (Operation *user : users.ops) {
     // An add behind this one ends the search; what is behind both decides.
     if (!isAdd(user) || !normFollows(user->getResult(0)))

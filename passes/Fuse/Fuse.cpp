@@ -23,6 +23,7 @@
 #include "tandem/Analysis/SymbolicShape.h"
 #include "tandem/Dialect/Tandem.h"
 #include "tandem/OnnxOps/FusedNode.h"
+#include "tandem/OnnxOps/PrintableText.h"
 #include "tandem/Passes/FusionReport.h"
 #include "tandem/Passes/Raise.h"
 
@@ -382,17 +383,17 @@ void TandemFusePass::report(const Candidate &candidate, StringAttr function) {
           << remark::metric("guard", site.guard.empty() ? "none" : site.guard)
           << remark::metric("hidden", site.hidden.value_or(0))
           << remark::metric("dtype", site.dtype)
-          << remark::metric("group", site.group);
+          << remark::metric("group", makePrintable(site.group));
     } else {
       std::string reason = getMeaning(site.reason).str();
       if (!site.detail.empty())
         reason += ": " + site.detail;
       remark::missed(place, opts(tandem::getName(site.reason)))
-          << remark::reason("{0}", reason)
+          << remark::reason("{0}", makePrintable(reason))
           << remark::suggest("{0}", site.getSuggestion())
           << remark::metric("blocked_by", site.blockedBy.empty()
                                               ? std::string("none")
-                                              : site.blockedBy);
+                                              : makePrintable(site.blockedBy));
     }
     result.sites.push_back(std::move(site));
   }

@@ -10,9 +10,12 @@
 
 #include "tandem/Passes/FusionOptions.h"
 
+#include "llvm/ADT/APInt.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::tandem;
@@ -105,6 +108,13 @@ static bool isBool(StringRef value) {
       {"true", "True", "TRUE", "1", "false", "False", "FALSE", "0", ""}, value);
 }
 
+/// Whether the text is a whole number, and one above all of 64 bits.
+static bool isLargeNumber(StringRef text) {
+  llvm::APInt number;
+  return !text.starts_with("-") && !text.getAsInteger(0, number) &&
+         number.getActiveBits() > 63;
+}
+
 /// What is wrong with the value; empty if nothing is.
 static std::string checkValue(const OptionInfo &option,
                               std::optional<StringRef> value) {
@@ -113,6 +123,9 @@ static std::string checkValue(const OptionInfo &option,
   case ValueKind::Number:
     if (value && !value->getAsInteger(0, number))
       return {};
+    if (value && isLargeNumber(*value))
+      return "a number of at most " +
+             std::to_string(std::numeric_limits<int64_t>::max());
     return "a whole number";
   case ValueKind::Bool:
     return isBool(value.value_or("")) ? "" : "true or false";

@@ -165,13 +165,30 @@ LogicalResult NodeLowering::error(const Twine &message) const {
   diagnostic << "tandem-onnx-to-linalg: ";
   if (auto name = op->getAttrOfType<StringAttr>("onnx_node_name"))
     diagnostic << "node '" << name.getValue() << "' ";
+  else if (auto names = op->getAttrOfType<ArrayAttr>("tandem.outputs");
+           names && op->hasAttr("tandem.initializer") && names.size() == 1 &&
+           isa<StringAttr>(names[0]))
+    diagnostic << "initializer '" << cast<StringAttr>(names[0]).getValue()
+               << "' ";
   return diagnostic << "(" << node.getOpType() << ") " << message;
 }
 
 Value NodeLowering::getTensor(unsigned index) {
   Value input = node.getInput(index);
   if (!input) {
-    (void)error("lacks input #" + Twine(index));
+    // The importer gives the type none to what it knows nothing of; to an
+    // OnnxNode such a value is an input left out, as it is in onnx-mlir.
+    ValueRange operands = node.getOperation()->getOperands();
+    Operation *producer =
+        index < operands.size() ? operands[index].getDefiningOp() : nullptr;
+    StringRef name = producer ? producer->getName().getStringRef() : "";
+    if (index >= operands.size() || name == "onnx.NoValue" ||
+        name == "torch.constant.none")
+      (void)error("lacks input #" + Twine(index));
+    else
+      (void)error("has input #" + Twine(index) +
+                  ", whose type is not known: declare it in the model, or run "
+                  "shape inference on it");
     return nullptr;
   }
   auto type = dyn_cast<RankedTensorType>(input.getType());

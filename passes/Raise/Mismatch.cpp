@@ -63,7 +63,8 @@ static MismatchInfo getInfo(Mismatch mismatch) {
             "the mean is subtracted first, so it is a LayerNorm",
             "nothing: a LayerNorm is not fused, only RMSNorm is"};
   case Mismatch::LpNormalization:
-    return {"LpNormalization", "it is a p-norm, which has no epsilon",
+    return {"LpNormalization",
+            "it is a p-norm, which has no epsilon under the root",
             "nothing: a p-norm is not fused, only RMSNorm is"};
   case Mismatch::NoGamma:
     return {"NoGamma", "no multiplication by gamma follows",

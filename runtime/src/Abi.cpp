@@ -87,7 +87,9 @@ static Error readEnvironment(const char *name, int64_t &value) {
   char *end;
   errno = 0;
   long long number = strtoll(text, &end, 10);
-  if (errno != 0 || end == text || *end != '\0' || number < 0)
+  // strtoll takes leading blanks.
+  if (errno != 0 || end == text || !strchr("+-0123456789", *text) ||
+      *end != '\0' || number < 0)
     return makeError(TANDEM_STATUS_INVALID_ARGUMENT, -1,
                      "%s is '%.60s', not a number of at least 0", name, text);
   value = number;

@@ -288,6 +288,14 @@ static void testErrors(TandemContext context, const char *folder) {
         tandemModuleRunPipeline(module, "builtin.module(no-such-pass)", NULL));
   FAILS(TANDEM_ERROR_PIPELINE, "error",
         tandemModuleRunPipeline(module, "builtin.module(", NULL));
+  /* One line, without MLIR's picture of the text. */
+  FAILS(TANDEM_ERROR_PIPELINE, "'nope' does not refer to a registered pass",
+        tandemModuleRunPipeline(module, "builtin.module(nope)", NULL));
+  TandemError pictured =
+      tandemModuleRunPipeline(module, "builtin.module(nope)", NULL);
+  EXPECT(!strstr(tandemErrorGetMessage(pictured), "x0A") &&
+         !strchr(tandemErrorGetMessage(pictured), '^'));
+  tandemErrorDestroy(pictured);
   FAILS(TANDEM_ERROR_PIPELINE, "func.func",
         tandemModuleRunPipeline(module, "func.func(cse)", NULL));
   FAILS(TANDEM_ERROR_PIPELINE, "no such option",

@@ -547,6 +547,58 @@ func.func @RankUnknown_residual(%r: tensor<*xf32>, %x: tensor<?x8xf32>, %g: tens
   return %y : tensor<?x8xf32>
 }
 
+// What an importer knows nothing of is of type none.
+// CHECK: "function": "RankUnknown_type"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "RankUnknown"
+// CHECK-NEXT: "message": "the number of dimensions is not known: the type of what is added is not known"
+// CHECK-NEXT: "blocked_by": "onnx.Add at {{.*}}:[[# @LINE + 6]]:8"
+// CHECK-NEXT: "suggestion": "run shape inference, or give value_info"
+func.func @RankUnknown_type(%x: tensor<?x8xf32>, %g: tensor<8xf32>) -> tensor<?x8xf32> {
+  // expected-remark-re@below {{[Missed] RankUnknown | Category:tandem-fuse | Function=RankUnknown_type | Reason="the number of dimensions is not known: the type of what is added is not known", Suggestion="run shape inference, or give value_info", blocked_by="onnx.Add at {{[^"]+}}"}}
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %r = "onnx.Custom"(%x) {domain_name = "acme", function_name = "Foo"} : (tensor<?x8xf32>) -> none
+  %a = "onnx.Add"(%s, %r) : (tensor<?x8xf32>, none) -> tensor<*xf32>
+  %y = "onnx.RMSNormalization"(%a, %g) : (tensor<*xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// The next layer's add, which is not the chain's.
+// CHECK: "function": "NormNotRecognized_type"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "NormNotRecognized"
+// CHECK-NEXT: "message": "what follows resembles an RMSNorm but is not one: the mean is subtracted first, so it is a LayerNorm"
+// CHECK-NEXT: "blocked_by": "onnx.LayerNormalization at {{.*}}:[[# @LINE + 6]]:8"
+// CHECK-NEXT: "suggestion": "nothing: a LayerNorm is not fused, only RMSNorm is"
+func.func @NormNotRecognized_type(%x: tensor<?x8xf32>, %r: tensor<?x8xf32>, %n: none, %g: tensor<8xf32>) -> (tensor<?x8xf32>, tensor<*xf32>) {
+  // expected-remark-re@below {{[Missed] NormNotRecognized | Category:tandem-fuse | Function=NormNotRecognized_type | {{.*}}}}
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %a = tandem.add %s, %r : tensor<?x8xf32>
+  %y = "onnx.LayerNormalization"(%a, %g) {axis = -1 : si64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %b = "onnx.Add"(%a, %n) : (tensor<?x8xf32>, none) -> tensor<*xf32>
+  return %y, %b : tensor<?x8xf32>, tensor<*xf32>
+}
+
+// A p-norm, to which an epsilon is added all the same.
+// CHECK: "function": "NormNotRecognized_p_norm"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "NormNotRecognized"
+// CHECK-NEXT: "message": "what follows resembles an RMSNorm but is not one: it is a p-norm, which has no epsilon under the root"
+// CHECK-NEXT: "blocked_by": "onnx.ReduceL2 at {{.*}}:[[# @LINE + 5]]:8"
+// CHECK-NEXT: "suggestion": "nothing: a p-norm is not fused, only RMSNorm is"
+func.func @NormNotRecognized_p_norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %axes: tensor<1xi64>, %e: tensor<f32>) -> tensor<?x8xf32> {
+  // expected-remark-re@below {{[Missed] NormNotRecognized | Category:tandem-fuse | Function=NormNotRecognized_p_norm | {{.*}}}}
+  %s = tandem.all_reduce %x : tensor<?x8xf32>
+  %l = "onnx.ReduceL2"(%s, %axes) {keepdims = 1 : si64} : (tensor<?x8xf32>, tensor<1xi64>) -> tensor<?x1xf32>
+  %d = "onnx.Add"(%l, %e) : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %n = "onnx.Div"(%s, %d) : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %y = "onnx.Mul"(%n, %g) : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
 // CHECK: "function": "HiddenDynamic"
 // CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
 // CHECK-NEXT: "status": "missed"
@@ -558,6 +610,22 @@ func.func @HiddenDynamic(%x: tensor<?x?xf32>, %g: tensor<8xf32>) -> tensor<?x?xf
   // expected-remark-re@below {{[Missed] HiddenDynamic | Category:tandem-fuse | Function=HiddenDynamic | Reason="the last dimension is not static", Suggestion="give the hidden size as a number in value_info", blocked_by=none}}
   %s = tandem.all_reduce %x : tensor<?x?xf32>
   %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<?x?xf32>, tensor<8xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// A norm that was not raised because of it.
+// CHECK: "function": "HiddenDynamic_source"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "HiddenDynamic"
+// CHECK-NEXT: "message": "the last dimension is not static"
+// CHECK-NEXT: "blocked_by": "onnx.RMSNormalization at {{.*}}:[[# @LINE + 6]]:8"
+// CHECK-NEXT: "suggestion": "give the hidden size as a number in value_info"
+func.func @HiddenDynamic_source(%x: tensor<?x?xf32>, %r: tensor<?x?xf32>, %g: tensor<8xf32>) -> tensor<?x?xf32> {
+  // expected-remark-re@below {{[Missed] HiddenDynamic | Category:tandem-fuse | Function=HiddenDynamic_source | {{.*}}}}
+  %s = tandem.all_reduce %x : tensor<?x?xf32>
+  %a = tandem.add %s, %r : tensor<?x?xf32>
+  %y = "onnx.RMSNormalization"(%a, %g) : (tensor<?x?xf32>, tensor<8xf32>) -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
 }
 
@@ -588,6 +656,21 @@ func.func @TypeUnsupported(%x: tensor<?x8xf64>, %g: tensor<8xf64>) -> tensor<?x8
   // expected-remark-re@below {{[Missed] TypeUnsupported | Category:tandem-fuse | Function=TypeUnsupported | Reason="the element type is not f32, f16 or bf16: f64", Suggestion="cast before the all-reduce", blocked_by=none}}
   %s = tandem.all_reduce %x : tensor<?x8xf64>
   %y = tandem.rms_norm %s, %g {epsilon = 1.0e-5 : f64} : tensor<?x8xf64>, tensor<8xf64>
+  return %y : tensor<?x8xf64>
+}
+
+// A norm that was not raised because of it.
+// CHECK: "function": "TypeUnsupported_source"
+// CHECK-NEXT: "location": "{{.*}}:[[# @LINE + 8]]:8"
+// CHECK-NEXT: "status": "missed"
+// CHECK-NEXT: "reason": "TypeUnsupported"
+// CHECK-NEXT: "message": "the element type is not f32, f16 or bf16: f64"
+// CHECK-NEXT: "blocked_by": "onnx.RMSNormalization at {{.*}}:[[# @LINE + 5]]:8"
+// CHECK-NEXT: "suggestion": "cast before the all-reduce"
+func.func @TypeUnsupported_source(%x: tensor<?x8xf64>, %g: tensor<8xf64>) -> tensor<?x8xf64> {
+  // expected-remark-re@below {{[Missed] TypeUnsupported | Category:tandem-fuse | Function=TypeUnsupported_source | {{.*}}}}
+  %s = tandem.all_reduce %x : tensor<?x8xf64>
+  %y = "onnx.RMSNormalization"(%s, %g) : (tensor<?x8xf64>, tensor<8xf64>) -> tensor<?x8xf64>
   return %y : tensor<?x8xf64>
 }
 

@@ -32,6 +32,32 @@ func.func @lacks_input(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+// What an importer knows nothing of is of type none.
+func.func @input_without_type(%x: none, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{(MatMul) has input #0, whose type is not known: declare it in the model, or run shape inference on it}}
+  %0 = "onnx.MatMul"(%x, %w) : (none, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @left_out(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %n = "onnx.NoValue"() {value} : () -> none
+  // expected-error @+1 {{(MatMul) lacks input #1}}
+  %0 = "onnx.MatMul"(%x, %n) : (tensor<4x4xf32>, none) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @initializer_name() -> tensor<4xf32> {
+  // expected-error @+1 {{tandem-onnx-to-linalg: initializer 'gamma' (Constant) holds no value that can be computed with}}
+  %0 = "onnx.Constant"() {tandem.initializer, tandem.outputs = ["gamma"]} : () -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 func.func @no_broadcast(%a: tensor<4xf32>, %b: tensor<3xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{(Add) has inputs that don't broadcast: sizes 4 and 3}}
   %0 = "onnx.Add"(%a, %b) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>

@@ -199,6 +199,10 @@ TEST(Comm, ReadsTheEnvironmentAtCreation) {
   EXPECT_EQ(bad.first, TANDEM_STATUS_INVALID_ARGUMENT);
   EXPECT_TRUE(contains(bad.second, "TANDEM_TIMEOUT_MS is 'soon'"))
       << bad.second;
+  for (const char *text : {" 5", "5 ", "\t5", "0x5", "+"})
+    EXPECT_EQ(with("TANDEM_TIMEOUT_MS", text).first,
+              TANDEM_STATUS_INVALID_ARGUMENT)
+        << text;
   EXPECT_EQ(with("TANDEM_MEMORY_LIMIT", "-1").first,
             TANDEM_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(with("TANDEM_DISABLE_FUSION", "yes").first,

@@ -15,8 +15,24 @@ using namespace mlir;
 using namespace mlir::tandem;
 
 namespace {
+/// Says which values there are where one is none of them.
+template <typename T>
+struct ChoiceParser : llvm::cl::parser<T> {
+  using llvm::cl::parser<T>::parser;
+
+  bool parse(llvm::cl::Option &option, StringRef name, StringRef text,
+             T &value) {
+    if (this->findOption(text) != this->getNumOptions())
+      return llvm::cl::parser<T>::parse(option, name, text, value);
+    std::string choices;
+    for (unsigned i = 0, e = this->getNumOptions(); i != e; ++i)
+      choices += (i == 0 ? "" : " or ") + this->getOption(i).str();
+    return option.error("takes " + choices + ", not '" + text + "'");
+  }
+};
+
 struct ExportFlags {
-  llvm::cl::opt<ExternalWeights> weights{
+  llvm::cl::opt<ExternalWeights, false, ChoiceParser<ExternalWeights>> weights{
       "weights",
       llvm::cl::desc("Weights in external files, for ONNX output elsewhere"),
       llvm::cl::init(ExternalWeights::Keep),
@@ -24,7 +40,7 @@ struct ExportFlags {
                                   "leave them where they are"),
                        clEnumValN(ExternalWeights::Link, "link", "hard links"),
                        clEnumValN(ExternalWeights::Copy, "copy", "copies"))};
-  llvm::cl::opt<ExportedGuard> guard{
+  llvm::cl::opt<ExportedGuard, false, ChoiceParser<ExportedGuard>> guard{
       "onnx-guard", llvm::cl::desc("Where ONNX output checks the token count"),
       llvm::cl::init(ExportedGuard::If),
       llvm::cl::values(

@@ -10,8 +10,11 @@
 
 #include "mlir/Support/FileUtilities.h"
 #include "tandem/Registration/ModuleAlignment.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -28,4 +31,15 @@ LogicalResult mlir::tandem::openModuleFile(StringRef path,
     return failure();
   sources.AddNewSourceBuffer(std::move(contents), llvm::SMLoc());
   return success();
+}
+
+void mlir::tandem::warnOfOutputFormat(StringRef tool, StringRef path,
+                                      bool emitsBytecode, StringRef others) {
+  StringRef extension = llvm::sys::path::extension(path);
+  if (emitsBytecode || extension.empty() || path.starts_with("/dev/") ||
+      llvm::is_contained({".mlir", ".mlirbc", ".onnx", ".txt"}, extension))
+    return;
+  llvm::errs() << tool << ": warning: '" << path
+               << "' gets MLIR text; names that end in .mlirbc get bytecode, "
+               << others << '\n';
 }

@@ -31,6 +31,12 @@ std::unique_ptr<llvm::MemoryBuffer> openModuleFile(StringRef path,
 LogicalResult openModuleFile(StringRef path, llvm::SourceMgr &sources,
                              std::string &error);
 
+/// Warns on standard error, as `tool`, where the name of the output asks for
+/// something other than the text or bytecode that it gets. `others` ends the
+/// sentence: how to get what else there is.
+void warnOfOutputFormat(StringRef tool, StringRef path, bool emitsBytecode,
+                        StringRef others);
+
 } // namespace mlir::tandem
 
 #endif // TANDEM_TOOLS_COMMON_MODULEFILE_H

@@ -9,7 +9,7 @@
 #include "DiagnosticPrinter.h"
 
 #include "mlir/IR/Location.h"
-#include "llvm/ADT/StringExtras.h"
+#include "tandem/OnnxOps/PrintableText.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -55,7 +55,7 @@ static void print(const Diagnostic &diagnostic) {
   raw_ostream &os = llvm::errs();
   Place place = findPlace(diagnostic.getLocation());
   if (place.position) {
-    os << place.position.getFilename().getValue() << ':';
+    os << makePrintable(place.position.getFilename().getValue()) << ':';
     if (place.position.getLine() != 0)
       os << place.position.getLine() << ':' << place.position.getColumn()
          << ':';
@@ -66,18 +66,12 @@ static void print(const Diagnostic &diagnostic) {
   // Many messages name the node themselves.
   if (!place.node.empty() && !StringRef(message).contains(place.node))
     message = ("node '" + place.node + "': " + message).str();
-  // Names come from the file and may hold anything; a terminal must not see it.
-  // Ops that notes and remarks show have lines of their own.
-  bool hasLines = diagnostic.getSeverity() == DiagnosticSeverity::Note ||
-                  diagnostic.getSeverity() == DiagnosticSeverity::Remark;
-  for (char c : message) {
-    if ((static_cast<unsigned char>(c) < 0x20 && !(hasLines && c == '\n')) ||
-        c == 0x7f)
-      os << "\\x" << llvm::hexdigit((c >> 4) & 0xf) << llvm::hexdigit(c & 0xf);
-    else
-      os << c;
-  }
-  os << '\n';
+  // MLIR's notes that show an op or a stack have lines of their own.
+  StringRef text = message;
+  bool hasLines = diagnostic.getSeverity() == DiagnosticSeverity::Note &&
+                  (text.starts_with("see current operation:") ||
+                   text.starts_with("diagnostic emitted with trace:"));
+  os << makePrintable(text, hasLines) << '\n';
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context,

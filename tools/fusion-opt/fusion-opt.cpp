@@ -33,7 +33,6 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
@@ -138,18 +137,6 @@ static LogicalResult checkRemarkFilters(const MlirOptMainConfig &config) {
   return success();
 }
 
-/// Says what is written where the output's name asks for something else.
-static void noteOutputFormat(StringRef path, const MlirOptMainConfig &config) {
-  StringRef extension = llvm::sys::path::extension(path);
-  if (extension.empty() || extension == ".mlir" || extension == ".mlirbc" ||
-      extension == ".onnx" || extension == ".txt" ||
-      config.shouldEmitBytecode() || path.starts_with("/dev/"))
-    return;
-  llvm::errs() << "fusion-opt: warning: '" << path
-               << "' gets MLIR text; names that end in .mlirbc get bytecode, "
-                  "and those in .onnx an ONNX model\n";
-}
-
 static LogicalResult run(StringRef input, StringRef outputPath,
                          DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
@@ -200,7 +187,8 @@ static LogicalResult run(StringRef input, StringRef outputPath,
     return fail(error);
   std::optional<FusionCount> count;
   if (isModel)
-    noteOutputFormat(outputPath, config);
+    warnOfOutputFormat("fusion-opt", outputPath, config.shouldEmitBytecode(),
+                       "and those in .onnx an ONNX model");
   if (isModel || writesModel) {
     contents.reset();
     OnnxExportOptions exportOptions = getExportFlags(outputPath);

@@ -9,6 +9,7 @@
 #include "Launcher.h"
 
 #include "Compile.h"
+#include "PrintableText.h"
 #include "RankRunner.h"
 
 #include <algorithm>
@@ -103,11 +104,11 @@ static void warnOfSharedFiles(const Options &options, int world) {
     fprintf(stderr,
             "fusion-run: warning: all %d ranks take %s; {rank} in a name "
             "stands for the rank\n",
-            world, files.c_str());
+            world, makePrintable(files).c_str());
 }
 
 static void printError(const std::string &message) {
-  fprintf(stderr, "fusion-run: error: %s\n", message.c_str());
+  fprintf(stderr, "fusion-run: error: %s\n", makePrintable(message).c_str());
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,7 +152,8 @@ static bool compileAll(std::vector<std::string> &paths, const Options &options,
         return false;
       result = folder.getPath() + "/" + std::to_string(made.size()) + ".so";
       if (showsProgress())
-        fprintf(stderr, "\rfusion-run: compiling %s\033[K", path.c_str());
+        fprintf(stderr, "\rfusion-run: compiling %s\033[K",
+                makePrintable(path).c_str());
       bool isOk = compileModel(path, result, options.compileFlags, error);
       if (showsProgress())
         fputs("\r\033[K", stderr);

@@ -8,6 +8,7 @@
 
 #include "Options.h"
 
+#include "PrintableText.h"
 #include "tandem/Runtime/tandem.h"
 
 #include <cctype>
@@ -70,7 +71,7 @@ static bool parseNumber(const std::string &text, int64_t least, int64_t most,
 
 static Parsed fail(const std::string &message) {
   fprintf(stderr, "fusion-run: error: %s (see fusion-run --help)\n",
-          message.c_str());
+          makePrintable(message).c_str());
   return Parsed::Error;
 }
 

@@ -12,6 +12,7 @@
 #include "CompiledModule.h"
 #include "DeviceMemory.h"
 #include "Npz.h"
+#include "PrintableText.h"
 
 #include <algorithm>
 #include <chrono>
@@ -126,8 +127,8 @@ void Runner::report(const char *format, ...) {
   va_start(list, format);
   vsnprintf(line, sizeof(line), format, list);
   va_end(list);
-  outcome.report +=
-      "rank " + std::to_string(placement.rank) + ": " + line + "\n";
+  outcome.report += "rank " + std::to_string(placement.rank) + ": " +
+                    makePrintable(line) + "\n";
 }
 
 static std::string describe(const ValueInfo &info) {

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Launcher.h"
+#include "PrintableText.h"
 
 #include <cstdio>
 
@@ -45,7 +46,7 @@ int main(int argc, char **argv) {
                 "' names a file for each rank, and how many ranks there are is "
                 "not said: --ranks=N";
   if (!error.empty()) {
-    fprintf(stderr, "fusion-run: error: %s\n", error.c_str());
+    fprintf(stderr, "fusion-run: error: %s\n", makePrintable(error).c_str());
     return 1;
   }
   return isJoined ? runJoined(options, joined) : runRanks(options);

@@ -136,6 +136,8 @@ static int importModel(StringRef input, StringRef output, bool emitBytecode,
   std::string error;
   if (failed(file.open(output, error)))
     return fail(error);
+  warnOfOutputFormat("fusion-translate", output, emitBytecode,
+                     "and --compile makes a shared object");
   if (emitBytecode || output.ends_with(".mlirbc")) {
     if (failed(writeBytecodeToFile(*module, file.os())))
       return 1;

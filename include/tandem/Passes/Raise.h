@@ -41,7 +41,7 @@ enum class Mismatch {
   NoInverseRoot,      ///< no division by the square root follows
   InputsDiffer,       ///< another value is scaled than was squared
   MeanSubtracted,     ///< a LayerNorm: the mean is subtracted first
-  LpNormalization,    ///< a p-norm, which has no epsilon
+  LpNormalization,    ///< a p-norm: no epsilon under the root
   NoGamma,            ///< no multiplication by a scale follows
   GammaShape,         ///< gamma has not the length of the last dimension
   MixedPrecision,     ///< it rounds at another place than the tandem op

@@ -479,6 +479,7 @@ external_case("short_file", NEEDED + "is too short: it has 20 bytes, and the ten
 external_case("past_end", NEEDED + "is too short: it has 20 bytes, and the tensor needs 16 from byte 9223372036854775807", "w",
               lambda folder: (folder / "w").write_bytes(bytes(20)), offset=str(2**63 - 1))
 external_case("directory", NEEDED + "is not a regular file", "w", lambda folder: (folder / "w").mkdir())
+external_case("folder", NEEDED.replace("DIR/w", "DIR/.") + "is not a regular file", ".")
 external_case("fifo", NEEDED + "is not a regular file", "w", lambda folder: os.mkfifo(folder / "w"))
 external_case("link", AT + "'w', which is a symbolic link that leads out of the model's folder, to '/etc/hostname'; links are followed if --external-data-dir names the folder they are in", "w",
               lambda folder: (folder / "w").symlink_to("/etc/hostname"))

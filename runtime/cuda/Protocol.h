@@ -183,7 +183,9 @@ struct Control {
   uint64_t reserved1[15];
   /// Nanoseconds that a wait may take; 0: for ever.
   uint64_t deadline;
-  uint64_t reserved2[15];
+  /// When a waiting warp last asked for the host's word.
+  uint64_t hostAsked;
+  uint64_t reserved2[14];
 };
 static_assert(sizeof(Control) == 384, "three lines");
 

@@ -114,6 +114,25 @@ __device__ inline void fail(const ExchangeParams &p, uint64_t epoch,
               failure);
 }
 
+/// The host's word, asked for once a millisecond by one warp of all that wait:
+/// a read of the host's memory takes long, and thousands at a time very long.
+static __device__ __noinline__ uint64_t askHost(const ExchangeParams &p) {
+  Control *control = controlOf(p);
+  uint64_t now = nanoseconds(), last = loadWord(&control->hostAsked);
+  if (now - last < 1000000)
+    return 0;
+  if (atomicCAS(reinterpret_cast<unsigned long long *>(&control->hostAsked),
+                last, now) != last)
+    return 0;
+  uint64_t failure = loadWord(&p.record->stop);
+  // For the others, and for the kernels after this one.
+  if (failure != 0)
+    (void)atomicCAS_system(
+        reinterpret_cast<unsigned long long *>(&control->failure), 0ull,
+        static_cast<unsigned long long>(failure));
+  return failure;
+}
+
 /// Looks around after many vain polls: true if there is nothing to wait for.
 /// `late` is the peer that is waited for; `started` is 0 at first.
 static __device__ __noinline__ bool lookAround(const ExchangeParams &p,
@@ -121,14 +140,8 @@ static __device__ __noinline__ bool lookAround(const ExchangeParams &p,
                                                uint64_t &started) {
   Control *control = controlOf(p);
   uint64_t failure = loadWord(&control->failure);
-  if (failure == 0) {
-    failure = loadWord(&p.record->stop);
-    // Also for the kernels after this one.
-    if (failure != 0)
-      (void)atomicCAS_system(
-          reinterpret_cast<unsigned long long *>(&control->failure), 0ull,
-          static_cast<unsigned long long>(failure));
-  }
+  if (failure == 0)
+    failure = askHost(p);
   if (failure != 0) {
     writeRecord(p, epoch, failure, -1, 0, 0);
     return true;

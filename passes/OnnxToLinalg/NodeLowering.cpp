@@ -355,6 +355,8 @@ static OpFoldResult resolveSize(Value &tensor, int64_t dim) {
     Operation *op = tensor.getDefiningOp();
     if (auto empty = dyn_cast_or_null<tensor::EmptyOp>(op))
       return empty.getMixedSizes()[dim];
+    if (auto expand = dyn_cast_or_null<tensor::ExpandShapeOp>(op))
+      return expand.getMixedOutputShape()[dim];
     auto slice = dyn_cast_or_null<tensor::ExtractSliceOp>(op);
     if (slice && slice.getSourceType().getRank() == type.getRank())
       return slice.getMixedSizes()[dim];
@@ -428,6 +430,32 @@ LogicalResult NodeLowering::checkEqual(OpFoldResult a, OpFoldResult b,
   return success();
 }
 
+/// A size for a check of what a cast says: not asked of what is cast, since
+/// that takes over what the cast says.
+static OpFoldResult makeSize(OpBuilder &builder, Location loc, Value tensor,
+                             int64_t dim) {
+  if (OpFoldResult size = resolveSize(tensor, dim))
+    return size;
+  auto collapse = tensor.getDefiningOp<tensor::CollapseShapeOp>();
+  if (!collapse)
+    return tensor::DimOp::create(builder, loc, tensor, dim).getResult();
+  OpFoldResult product = builder.getIndexAttr(1);
+  for (int64_t from : collapse.getReassociationIndices()[dim]) {
+    OpFoldResult size = makeSize(builder, loc, collapse.getSrc(), from);
+    auto x = getConstantIntValue(product), y = getConstantIntValue(size);
+    int64_t both = 0;
+    if (x && y && !llvm::MulOverflow(*x, *y, both))
+      product = builder.getIndexAttr(both);
+    else
+      product = arith::MulIOp::create(
+                    builder, loc,
+                    getValueOrCreateConstantIndexOp(builder, loc, product),
+                    getValueOrCreateConstantIndexOp(builder, loc, size))
+                    .getResult();
+  }
+  return product;
+}
+
 LogicalResult NodeLowering::checkSize(Value tensor, int64_t dim, int64_t size,
                                       const Twine &message) {
   OpFoldResult found = resolveSize(tensor, dim);
@@ -443,7 +471,7 @@ LogicalResult NodeLowering::checkSize(Value tensor, int64_t dim, int64_t size,
   else
     builder.setInsertionPointToStart(block);
   if (!found)
-    found = tensor::DimOp::create(builder, loc, tensor, dim).getResult();
+    found = makeSize(builder, loc, tensor, dim);
   return checkEqual(found, builder.getIndexAttr(size), message);
 }
 
@@ -457,10 +485,7 @@ void mlir::tandem::checkCast(tensor::CastOp cast) {
   for (int64_t i = 0; i < to.getRank(); ++i) {
     if (!from.isDynamicDim(i) || to.isDynamicDim(i))
       continue;
-    Value source = cast.getSource();
-    OpFoldResult size = resolveSize(source, i);
-    if (!size)
-      size = tensor::DimOp::create(builder, loc, source, i).getResult();
+    OpFoldResult size = makeSize(builder, loc, cast.getSource(), i);
     if (getConstantIntValue(size) == to.getDimSize(i))
       continue;
     Value isEqual = arith::CmpIOp::create(

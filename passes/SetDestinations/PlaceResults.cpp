@@ -82,19 +82,34 @@ Value Placer::adapt(Value place, Value value) {
   return castTo(rewriter, place.getLoc(), place, value.getType());
 }
 
+/// Whether `place` has a static size that `value` may not have. Whoever said
+/// that it has is checked when the program runs, maybe after `value` is made:
+/// there might be more of it than the place has room for.
+static bool knowsMore(Type place, Type value) {
+  return llvm::any_of(llvm::zip_equal(cast<RankedTensorType>(place).getShape(),
+                                      cast<RankedTensorType>(value).getShape()),
+                      [](auto sizes) {
+                        auto [ours, theirs] = sizes;
+                        return !ShapedType::isDynamic(ours) &&
+                               ShapedType::isDynamic(theirs);
+                      });
+}
+
 bool Placer::visit(Value value, Value place, Operation *within, bool dryRun) {
   if (Value before = placed.lookup(value))
     return before == place;
   auto result = dyn_cast<OpResult>(value);
   if (!result ||
-      !tensor::CastOp::areCastCompatible(place.getType(), value.getType()))
+      !tensor::CastOp::areCastCompatible(place.getType(), value.getType()) ||
+      knowsMore(place.getType(), value.getType()))
     return false;
   Operation *op = result.getOwner();
   if (within && !within->isAncestor(op))
     return false;
   bool done = false;
   if (auto cast = dyn_cast<tensor::CastOp>(op)) {
-    done = visit(cast.getSource(), place, within, dryRun);
+    done = state.isInPlace(cast.getSourceMutable()) &&
+           visit(cast.getSource(), place, within, dryRun);
   } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
     unsigned i = result.getResultNumber();
     // What is made before the branch and given back by one side may be alive

@@ -8,6 +8,8 @@
 
 #include "OpVersions.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <iterator>
 

@@ -61,14 +61,14 @@ OnnxNode::OnnxNode(Operation *candidate) {
   isTorch = true;
 }
 
-bool mlir::tandem::isAbsent(Value value) {
-  if (!value || isa<NoneType>(value.getType()))
-    return true;
+bool mlir::tandem::isLeftOut(Value value) {
   Operation *def = value.getDefiningOp();
-  if (!def)
-    return false;
-  StringRef name = def->getName().getStringRef();
+  StringRef name = def ? def->getName().getStringRef() : StringRef();
   return name == "onnx.NoValue" || name == "torch.constant.none";
+}
+
+bool mlir::tandem::isAbsent(Value value) {
+  return !value || isa<NoneType>(value.getType()) || isLeftOut(value);
 }
 
 Value OnnxNode::getInput(unsigned index) const {

@@ -179,11 +179,7 @@ Value NodeLowering::getTensor(unsigned index) {
     // The importer gives the type none to what it knows nothing of; to an
     // OnnxNode such a value is an input left out, as it is in onnx-mlir.
     ValueRange operands = node.getOperation()->getOperands();
-    Operation *producer =
-        index < operands.size() ? operands[index].getDefiningOp() : nullptr;
-    StringRef name = producer ? producer->getName().getStringRef() : "";
-    if (index >= operands.size() || name == "onnx.NoValue" ||
-        name == "torch.constant.none")
+    if (index >= operands.size() || isLeftOut(operands[index]))
       (void)error("lacks input #" + Twine(index));
     else
       (void)error("has input #" + Twine(index) +

@@ -61,7 +61,7 @@ struct Resources {
   uint64_t scratchBytes = 0;
   PinnedMemory pinned;
   SharedMapping host;
-  /// For copies that stop kernels.
+  /// For what is done on the device besides calls.
   OwnStream ownStream;
 
   std::shared_ptr<NcclComm> nccl;

@@ -9,8 +9,8 @@
 #include "Launcher.h"
 
 #include "Compile.h"
-#include "PrintableText.h"
 #include "RankRunner.h"
+#include "tandem/OnnxOps/PrintableText.h"
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 using namespace tandem::run;
+using mlir::tandem::makePrintable;
 
 //===----------------------------------------------------------------------===//
 // Joining

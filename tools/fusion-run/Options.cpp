@@ -8,7 +8,7 @@
 
 #include "Options.h"
 
-#include "PrintableText.h"
+#include "tandem/OnnxOps/PrintableText.h"
 #include "tandem/Runtime/tandem.h"
 
 #include <cctype>
@@ -19,6 +19,7 @@
 #include <cstring>
 
 using namespace tandem::run;
+using mlir::tandem::makePrintable;
 
 static const char help[] =
     R"help(fusion-run: runs a compiled model on several ranks and compares.

@@ -12,7 +12,7 @@
 #include "CompiledModule.h"
 #include "DeviceMemory.h"
 #include "Npz.h"
-#include "PrintableText.h"
+#include "tandem/OnnxOps/PrintableText.h"
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +23,7 @@
 #include <utility>
 
 using namespace tandem::run;
+using mlir::tandem::makePrintable;
 
 namespace {
 /// Destroys what the runtime made, in the order that it wants.

@@ -13,11 +13,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Launcher.h"
-#include "PrintableText.h"
+#include "tandem/OnnxOps/PrintableText.h"
 
 #include <cstdio>
 
 using namespace tandem::run;
+using mlir::tandem::makePrintable;
 
 int main(int argc, char **argv) {
   Options options;

@@ -96,7 +96,11 @@ bool isOnnxOp(Operation *op, StringRef type);
 /// ops. ("onnx.Add", "_c10d_functional.all_reduce".)
 StringRef getTorchOperatorName(Operation *op);
 
-/// Whether the value stands for an input that is left out.
+/// Whether the value is an `onnx.NoValue` or `torch.constant.none`.
+bool isLeftOut(Value value);
+
+/// Whether the value stands for an input that is left out: one of these, null,
+/// or of the type none.
 bool isAbsent(Value value);
 
 /// `type` as a ranked tensor: itself, or what a `!torch.vtensor` with known

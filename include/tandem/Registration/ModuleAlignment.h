@@ -24,6 +24,7 @@ namespace mlir::tandem {
 /// whether a module reads back. A page is what mapped files have.
 inline constexpr llvm::Align moduleAlignment = llvm::Align::Constant<4096>();
 
+/// A copy of a module's text or bytecode, called `name`.
 inline std::unique_ptr<llvm::MemoryBuffer> copyModule(llvm::StringRef contents,
                                                       const llvm::Twine &name) {
   auto copy = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
